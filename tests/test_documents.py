@@ -32,8 +32,8 @@ PROTOCOL: Final = ROOT / "protocol"
 VIEWS: Final = PROTOCOL / "extensions" / "views.md"
 DOCUMENTS: Final = (PROTOCOL / "core.md", *sorted((PROTOCOL / "extensions").glob("*.md")))
 PORTS: Final = json.loads((PROTOCOL / "registry" / "ports.json").read_text(encoding="utf-8"))["ports"]
-# A step takes milliseconds; on a machine that is busy with other tests, far more.
-PATIENCE_S: Final = 20.0
+# A step takes milliseconds; on a machine that is busy with other tests, far more, and most to start a program.
+PATIENCE_S: Final = 120.0
 MIB: Final = 1024 * 1024
 
 

@@ -1,7 +1,5 @@
 // A daemon in Node without dependencies: the core, and the extensions agents, jobs, limits and updates.
-//
 //     node daemon.mjs FIXTURES.json SOCKET
-//
 // It serves the tools of a fixtures file (../fixtures/) on a Unix socket.
 
 import { readFileSync, rmSync } from "node:fs";
@@ -30,8 +28,9 @@ const tooMany = (what) => new Fault("too_many", `over ${what}`, { what, limit: L
 const named = (name) => ({ source: name.slice(0, 128) });
 
 // --- values ---
-const kindOf = (value) =>
-  value === null ? "null" : Array.isArray(value) ? "array" : Number.isInteger(value) ? "integer" : typeof value;
+// Every object has a `constructor` of which no line has said anything.
+const own = (object, name) => (Object.hasOwn(object ?? {}, name) ? object[name] : undefined);
+const kindOf = (value) => value === null ? "null" : Array.isArray(value) ? "array" : Number.isInteger(value) ? "integer" : typeof value;
 
 // What the fixtures and the registry use of JSON Schema.
 function violations(schema, value, path = "") {
@@ -47,7 +46,7 @@ function violations(schema, value, path = "") {
   if (kind !== "object") return value <= schema.exclusiveMinimum || value === Infinity ? wrong("it is out of range") : [];
   const missing = (schema.required ?? []).filter((name) => !(name in value));
   if (missing.length > 0) return wrong(`${missing[0]} is missing`);
-  const ruleOf = (name) => schema.properties?.[name] ?? schema.additionalProperties ?? {};
+  const ruleOf = (name) => own(schema.properties, name) ?? schema.additionalProperties ?? {};
   const step = (name) => `${path}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
   return Object.entries(value).flatMap(([name, item]) => violations(ruleOf(name), item, step(name)));
 }
@@ -93,8 +92,7 @@ const isId = (id) => typeof id === "string" && id !== "" && Buffer.byteLength(id
 const seenIn = ({ __port: port, id, agent }) =>
   ({ port, agent: isId(agent) ? agent : undefined, ...(isId(id) ? { id, isCall: port === "tool_req" } : {}) });
 // Whose failure it is that a line cannot be read: an id and an agent, where it is a request. The first of a name counts.
-const readHead = (line) =>
-  seenIn(Object.fromEntries(scan(line.subarray(0, HEAD)).map(({ name, string }) => [name, string]).reverse()));
+const readHead = (line) => seenIn(Object.fromEntries(scan(line.subarray(0, HEAD)).map(({ name, string }) => [name, string]).reverse()));
 
 // The message of a line, or null for one that is ignored. A `Fault` that it throws has `seen`: whose failure it is.
 function decode(line) {
@@ -220,7 +218,7 @@ let sessions = 0;
 class Session {
   constructor(channel, hello) {
     this.profile = hello.profile ?? "default";
-    const profile = fixtures.profiles[this.profile];
+    const profile = own(fixtures.profiles, this.profile);
     if (!profile) throw new Fault("unknown_profile", "no such profile");
     if (sessions >= LIMITS.sessions) throw tooMany("sessions");
     sessions += 1;
@@ -256,8 +254,8 @@ class Session {
     if (this.calls.has(request.id)) throw new Fault("duplicate_id", "in flight");
     if (this.state !== "open") throw new Fault("draining", "the session is ending");
     if (request.background && !this.hasJobs) throw new Fault("not_allowed", "there are no jobs");
-    const tool = this.tools.get(request.name);
-    const isOthers = (fixtures.tools[request.name]?.offered ?? request.name in fixtures.tools) !== false;
+    const [tool, others] = [this.tools.get(request.name), own(fixtures.tools, request.name)];
+    const isOthers = others !== undefined && others.offered !== false;
     if (!tool) throw new Fault(isOthers ? "not_allowed" : "unknown_tool", "no tool of this agent", named(request.name));
     const call = new Call(this, request, tool);
     this.calls.set(request.id, call);
@@ -279,7 +277,6 @@ class Session {
   #admit(call) {
     const { request, tool } = call;
     const full = (queue) => new Fault("queue_full", "too many calls", { queue, retry_after_ms: 1000 });
-    const held = this.counted.reduce((sum, each) => sum + each.request.size, 0);
     if (request.background && this.jobs.length >= LIMITS.jobs) {
       const read = this.jobs.findIndex((job) => job.answer && job.isRead);
       if (read < 0) throw full("jobs");
@@ -287,6 +284,7 @@ class Session {
     }
     if (AT_ONCE.has(tool.behaviour.name)) return;
     if (this.counted.length >= LIMITS.in_flight + LIMITS.waiting) throw full("agent");
+    const held = this.counted.reduce((sum, each) => sum + each.request.size, 0);
     if (held > 0 && held + request.size > LIMITS.in_flight_bytes) throw tooMany("in_flight_bytes");
     this.counted.push(call);
   }
@@ -295,8 +293,7 @@ class Session {
       this.calls.delete(call.request.id);
       this.channel.answer(call.request, call.answer);
     }
-    const at = this.counted.indexOf(call);
-    if (at >= 0) this.counted.splice(at, 1);
+    this.counted = this.counted.filter((each) => each !== call);
     this.counted.slice(0, LIMITS.in_flight).filter(({ hasRun }) => !hasRun).forEach((next) => next.run());
     this.settle();
   }
@@ -375,8 +372,8 @@ class Channel {
       if (this.refusal && hello.agent === undefined) throw this.refusal;
       if (this.isEnding) throw new Fault("draining", "no more sessions");
       const session = new Session(this, hello);
-      if (hello.agent === undefined) return (this.own = session);
-      this.named.set(hello.agent, session);
+      if (hello.agent === undefined) this.own = session;
+      else this.named.set(hello.agent, session);
       return session;
     } catch (fault) {
       if (hello.port === "hello" && hello.agent === undefined && this.named.size === 0) this.#refuse(fault);

@@ -1,4 +1,7 @@
-"""The golden transcripts, played against a host in memory: everything but descriptors and a process."""
+"""The golden transcripts, played against a host in memory: everything but descriptors and a process.
+
+It logs no calls, as a daemon does that was not told to: so tools that answer at once take the shorter way.
+"""
 
 import tomllib
 from functools import cache
@@ -73,7 +76,7 @@ async def play(transcript: Transcript, agent: Agent) -> None:
 @pytest.mark.parametrize("path", without_children)
 async def test_a_transcript_holds_in_memory(path: Path, autojump_clock: MockClock) -> None:
     transcript = read_transcript(path)
-    async with open_runtime(load_catalog(config_of(transcript), {})) as runtime:
+    async with open_runtime(load_catalog(config_of(transcript), {}), logs_calls=False) as runtime:
         agent = Agent(runtime)
         await play(transcript, agent)
     assert agent.closings == 1
@@ -83,7 +86,8 @@ async def test_a_transcript_holds_in_memory(path: Path, autojump_clock: MockCloc
 @pytest.mark.parametrize("path", with_children)
 async def test_a_transcript_with_children_holds_in_memory(path: Path) -> None:
     transcript = read_transcript(path)
-    async with open_runtime(load_catalog(config_of(transcript), {}), patience_s=PATIENCE_S) as runtime:
+    catalog = load_catalog(config_of(transcript), {})
+    async with open_runtime(catalog, patience_s=PATIENCE_S, logs_calls=False) as runtime:
         agent = Agent(runtime)
         await play(transcript, agent)
     assert agent.closings == 1

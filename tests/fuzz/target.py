@@ -312,6 +312,8 @@ def play(data: bytes) -> Record:
     """Play one input to its end; an exception, or a defect that was logged, is a finding."""
     chance = random.Random(zlib.crc32(data))
     limits = chance.choice((WIDE, WIDE, WIDE, NARROW, NARROW, FLOODED))
+    # Where it logs no calls, tools that answer at once take a shorter way.
+    logs_calls = len(data) % 2 == 0
     record = Record(data)
     clock = MockClock()
 
@@ -322,7 +324,7 @@ def play(data: bytes) -> Record:
                 timer = Timer(log)
                 background.start_soon(timer.run)
                 async with trio.open_nursery() as home:
-                    setup = Setup(catalog_of(limits), log, logs_calls=True, uid=1000)
+                    setup = Setup(catalog_of(limits), log, logs_calls=logs_calls, uid=1000)
                     services = Services(setup, timer=timer, home=home, family=family)
                     runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=1000))
                     stage = Stage(runtime, record, chance, clock)

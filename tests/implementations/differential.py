@@ -20,12 +20,11 @@ from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as some
 
 from docs.render import rendering
-from tests.test_documents import listening, serving
+from tests.test_documents import PATIENCE_S, listening, serving
 
 ROOT: Final = Path(__file__).parents[2]
 BASIC: Final = ROOT / "protocol" / "fixtures" / "basic.json"
 SECOND: Final = ROOT / "protocol" / "implementations" / "daemon.mjs"
-PATIENCE_S: Final = 20.0
 # So low that a few lines reach them; what depends on time, or on other channels, is left as it is.
 LOW: Final = {"max_line_bytes": 4096, "in_flight": 1, "waiting": 1, "jobs": 2}
 
@@ -42,14 +41,14 @@ FREE: Final = frozenset(
 # In the order of the text it suits each daemon whether it looks at the room for a call first, or at its input.
 EITHER: Final = frozenset({"queue_full", "invalid_input"})
 
-RIGHT_IDS: Final = ("1", "2", "a", "é", "x" * 512)
+RIGHT_IDS: Final = ("1", "2", "__proto__", "é", "x" * 512)
 IDS: Final = some.sampled_from([*RIGHT_IDS, "x" * 513, "", "ü" * 257, 7, None])
-RIGHT_AGENTS: Final = ("scout", "smith", "other")
+RIGHT_AGENTS: Final = ("scout", "smith", "__proto__")
 AGENTS: Final = some.sampled_from([*RIGHT_AGENTS, "", "ä" * 300, 5, None])
 # The tools that both answer at once: in which order processes end is nobody's rule. One that never ends does no harm.
 TOOLS: Final = some.sampled_from(
     [
-        *("echo", "same", "twice", "forget", "nothing", "maybe", "hidden", "ecko"),
+        *("echo", "same", "twice", "forget", "nothing", "maybe", "hidden", "ecko", "constructor", "__proto__"),
         *("job_list", "job_read", "job_stop"),
         5,
     ]
@@ -63,7 +62,7 @@ SMALL: Final = (
     | some.integers(-(2**53) + 1, 2**53 - 1)
     | some.floats(allow_nan=False, allow_infinity=False, width=32)
 )
-KEYS: Final = some.sampled_from(["text", "limit", "input", "job", "other", "", "a/b", "~"])
+KEYS: Final = some.sampled_from(["text", "limit", "input", "job", "other", "", "a/b", "~", "constructor", "__proto__"])
 VALUES: Final = some.recursive(
     SMALL, lambda inner: some.lists(inner, max_size=3) | some.dictionaries(KEYS, inner, max_size=3), max_leaves=6
 )
@@ -85,7 +84,7 @@ HELLOS: Final = some.fixed_dictionaries(
     optional={
         "id": IDS,
         "agent": AGENTS,
-        "profile": some.sampled_from(["small", "default", "none", None, 5]),
+        "profile": some.sampled_from(["small", "default", "none", "constructor", None, 5]),
         "protocol": some.sampled_from([[1], [2], [], [2, 1], ["1"], None, 1]),
         "capabilities": some.sampled_from([[], ["example.com/x"], None, "value", [1]]),
         "updates": some.sampled_from([True, False, None, 1]),
@@ -295,7 +294,8 @@ def main() -> int:
     """0 where they agree, 1 where they do not."""
     parser = argparse.ArgumentParser(prog="python -m tests.implementations.differential", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600, help="how long to search (default: %(default)s)")
-    until = time.monotonic() + parser.parse_args().seconds
+    began = time.monotonic()
+    until = began + parser.parse_args().seconds
     number = 0
     while time.monotonic() < until:
         number += 1
@@ -304,7 +304,7 @@ def main() -> int:
         except AssertionError as error:
             print(f"seed {number}: {error}", flush=True)
             return 1
-    print(f"{number * 2000} conversations, no difference", flush=True)
+        print(f"{number * 2000} conversations, no difference, after {time.monotonic() - began:.0f} s", flush=True)
     return 0
 
 

@@ -18,10 +18,12 @@ EQUIVALENTS: Final[dict[str, dict[tuple[str, str], str]]] = {
         ("self.is_gone = True", "True changed"): NOBODY_READS,
         ("self.is_gone = True", "left out"): NOBODY_READS,
         ("if not self.is_gone:", "the condition is true"): NOBODY_READS,
+        ("class Asked(msgspec.Struct, frozen=True):", "True changed"): OWN_DEFECT,
+        ("self.opening_line = 0", "0 changed"): "an agent that was called, and is refused, never begins to read",
         (
-            "self.opening_line = 0",
-            "0 changed",
-        ): "one that no line opened is never refused",
+            "self.asked = ASKED_NOTHING if asked == ASKED_NOTHING else asked",
+            "the condition is false",
+        ): "one object in the place of many equal ones",
         (
             "if self.asked.updates and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:",
             "the condition is true",

@@ -25,7 +25,7 @@ from tooldispatchd.wire.messages import (
     ToolsChangedLine,
     ToolUpdate,
 )
-from tooldispatchd.wire.session import TRANSITIONS, Asked, Event, SessionMachine, State, value_of
+from tooldispatchd.wire.session import TRANSITIONS, Event, SessionMachine, State, value_of
 
 
 def request(call_id: str, form: Form = Form.PLAIN) -> ToolReq | ShortReq | NestedReq:
@@ -150,7 +150,7 @@ def test_an_update_is_told_only_to_who_asked_and_only_while_the_call_is_in_fligh
     machine = SessionMachine(lines)
     machine.start(request("1"))
     machine.update(ToolUpdate("1"))
-    machine.asked = Asked(updates=True)
+    machine.greet(Hello(updates=True), line=1)
     machine.update(ToolUpdate("1"))
     machine.update(ToolUpdate("2"))
     machine.answer("1", "x", is_error=False, fault=False)
@@ -189,6 +189,7 @@ def test_a_session_that_was_refused_answers_every_request_with_its_refusal() -> 
     lines: list[Outgoing] = []
     machine = SessionMachine(lines)
     machine.refusal = Fault(Code.MISSING_TOOL, "no", {"server": "s", "tool": "t"})
+    machine.apply(Event.REFUSED)
     assert not machine.is_taken(request("1", Form.SHORT), line=1)
     answer = answered(lines[0])
     assert answer is not None

@@ -15,6 +15,7 @@ NOT_PURE: Final = {
     "called": "an agent that calls tools itself is a real child",
     "servers": "the life of an MCP server is a real child's",
     "questions": "tools that ask, or change, are a server's, which is a real child",
+    "refused": "a session is refused for what its MCP server lacks, which is a real child",
     "names": "tools of such names are a server's, which is a real child",
     "spelled": "some of the tools are a server's, which is a real child",
 }

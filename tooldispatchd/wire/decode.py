@@ -89,7 +89,7 @@ def decode_line(line: bytes | LongLine, max_line_bytes: int) -> Message | Refuse
     try:
         is_plain = line.isascii() and b"\\" not in line
         # Where the key does not stand in the line, escaped or not, it has no port; else it may be inside of the input.
-        is_tagged = b'"__port"' in line or (not is_plain and b"\\u" in line)
+        is_tagged = b'"__port"' in line or b"\\u" in line
         message: Message = _decode_tagged(line) if is_tagged else _decode_short(line)
         # Skipped values are not checked for UTF-8 by the decoder, and bounds on names are in bytes.
         return message if is_plain or not line.decode() else _fitting(message, line)

@@ -43,8 +43,6 @@ ANSWERS: Final = frozenset({"approve", "sampling", "elicitation"})
 ALWAYS: Final = {"content": True, "forms": True, "auth": True, "limits": True, "short": True}
 # The kinds of events that an agent may ask for.
 EVENTS: Final[frozenset[str]] = frozenset(EventKind)
-# One object for all sessions that answer nothing.
-NOTHING: Final[frozenset[str]] = frozenset()
 # What an agent may ask for by name in `hello`.
 VALUE: Final = "value"
 SERVERS: Final = "servers"
@@ -90,21 +88,21 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
 class Asked(msgspec.Struct, frozen=True, gc=False):
     """What an agent asked for in `hello`."""
 
-    meta: bool = False
+    meta: bool
     """Beside its answers, as `value` and `details` are."""
-    value: bool = False
-    details: bool = False
-    content: ContentKind | None = None
+    value: bool
+    details: bool
+    content: ContentKind | None
     """The kind of content of its answers."""
-    updates: bool = False
+    updates: bool
     """Of its calls and tools."""
-    events: frozenset[str] = NOTHING
+    events: frozenset[str]
     """The kinds of events that it is told of."""
-    order: str | None = None
+    order: str | None
     """Of its calls."""
-    schemas: str | None = None
+    schemas: str | None
     """The form of its tools' schemas."""
-    answers: frozenset[str] = NOTHING
+    answers: frozenset[str]
     """The kinds of questions that it can be asked."""
     servers: bool = False
     """To speak with its servers beyond their tools."""
@@ -113,9 +111,6 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     def wants_more(self) -> bool:
         """Whether its answers are not plain."""
         return self.meta or self.value or self.details or self.content is not None
-
-
-ASKED_NOTHING: Final = Asked()
 
 
 def _asked_in(hello: Hello) -> Asked:
@@ -131,6 +126,9 @@ def _asked_in(hello: Hello) -> Asked:
         answers=ANSWERS.intersection(hello.answers or ()),
         servers=hello.capabilities is not None and SERVERS in hello.capabilities,
     )
+
+
+ASKED_NOTHING: Final = _asked_in(Hello())
 
 
 class SessionMachine:
@@ -179,7 +177,7 @@ class SessionMachine:
         if state is None:
             raise RuntimeError(f"session is {self.state} and cannot take {event}")
         self.state = state
-        self.accepts = self.accepts and state in {State.OPENING, State.OPEN}
+        self.accepts = state in {State.OPENING, State.OPEN}
         self.is_quick = self.is_quick and self.accepts
         if event is Event.GONE:
             self.is_gone = True
@@ -195,7 +193,7 @@ class SessionMachine:
         asked = _asked_in(hello)
         # Thousands of idle agents ask for nothing.
         self.asked = ASKED_NOTHING if asked == ASKED_NOTHING else asked
-        self.is_quick = self.is_quick and self.accepts and not asked.wants_more
+        self.is_quick = self.is_quick and not asked.wants_more
         return True
 
     def begin(self, line: int) -> None:
@@ -214,13 +212,9 @@ class SessionMachine:
         if body.id in self.live:
             self.outgoing.append(fault_line(DUPLICATE, line=line, line_id=body.id, agent=body.agent))
             return False
-        if self.refusal is not None:
-            self.reply(request, self.refusal.content(), is_error=True, fault=True)
-            return False
         if not self.accepts:
-            self.reply_fault(request, Fault(Code.DRAINING, "the session takes no more requests"))
-            return False
-        return True
+            self.reply_fault(request, self.refusal or Fault(Code.DRAINING, "the session takes no more requests"))
+        return self.accepts
 
     def refuse(self, refused: Refused, *, line: int) -> None:
         """Tell the failure of a line that is no message: as an answer where it is a request with an id."""

@@ -419,10 +419,8 @@ class ChannelHost:
         body = body_of(request)
         session = self._roster.of(body.agent) or self._roster.open_silently(body.agent, line=self._machine.line)
         if isinstance(session, Fault):
-            # A session that answers every request with the same fault, because none could be opened.
-            lobby = SessionMachine(self._machine.outgoing)
-            lobby.refusal = session
-            lobby.is_taken(request, line=self._machine.line)
+            # Where no session could be opened nothing is in flight.
+            SessionMachine(self._machine.outgoing).reply_fault(request, session)
         elif self._is_flooding and body.id not in session.machine.live:
             session.refuse_request(request, too_many("lines_per_s", self._runtime.setup.limits.lines_per_s))
         elif self._outlet.is_crowded and body.id not in session.machine.live:

@@ -158,6 +158,24 @@ async def test_a_request_whose_server_must_know_more_first_is_made_again_with_th
         }
 
 
+async def test_all_that_a_server_asks_for_in_a_round_comes_at_once_by_its_own_keys() -> None:  # [M245] [M253]
+    fields = {"answers": ["elicitation", "sampling", "roots"], **SERVERS}
+    async with served({"shelf": shelf()}) as runtime, talking(runtime, **fields) as agent:
+        await agent.request("1", "shelf!prompts/get", {"name": "user_name places model"})
+        asked = [await agent.line() for _ in range(3)]
+        assert [(line["kind"], line["key"], line.get("more")) for line in asked] == [
+            ("elicitation", "user_name", True),
+            ("roots", "places", True),
+            ("sampling", "model", None),
+        ]
+        rooted = {"roots": [{"uri": "file:///home/ada", "name": "ada"}]}
+        made = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
+        for line, result in zip(asked, (ADA, rooted, made), strict=True):
+            await agent.say({"__port": "ask_resp", "id": line["id"], "result": result})
+        params = json.loads(json.loads((await agent.line())["content"])["messages"][0]["content"]["text"])
+        assert params["inputResponses"] == {"user_name": ADA, "places": rooted, "model": made}
+
+
 # --- a server of a revision without subscriptions of its own ---
 
 

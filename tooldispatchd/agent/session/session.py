@@ -5,7 +5,7 @@ table of plans that it shares with others of its profile; the first call that wa
 brings a `TaskTree`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Literal
@@ -53,7 +53,7 @@ from tooldispatchd.wire.messages import (
     ToolsLine,
     ToolsReq,
 )
-from tooldispatchd.wire.questions import Questions, Told
+from tooldispatchd.wire.questions import Question, Questions
 from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, capabilities_of
 
 
@@ -455,15 +455,14 @@ class Session:
         """The kinds of questions that the agent said in `hello` that it answers."""
         return self.machine.asked.answers
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
-        """Ask the agent, and send the question; as `Questions.ask`. `told` comes in a later turn."""
+    def ask(self, server: str, asked: Sequence[Question], origin: object = None) -> list[str]:
+        """Ask the agent, and send the questions; as `Questions.ask`. `told` comes in a later turn."""
         call = origin if isinstance(origin, AgentCall) else None
         if call is None and self.in_flight is not None:
             call = self.in_flight.oldest_at(server, self._runtime.setup.catalog.tools)
-        question = self.questions.ask(kind, server, params, told, call=None if call is None else call.known_as)
-        if question is not None:
-            self._host.flush()
-        return question
+        questions = self.questions.ask(server, asked, call=None if call is None else call.known_as)
+        self._host.flush()
+        return questions
 
     def withdraw(self, question: str) -> None:
         """Stop waiting for this answer."""

@@ -9,7 +9,6 @@ import pytest
 from tests.agent.fakes import open_runtime
 from tests.agent.pliable import Line, Place, Talker, code_in, fault_in, served, talking
 from tooldispatchd.agent.tools.passing import passes
-from tooldispatchd.agent.tools.servers import SessionServer
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.profiles import ServerUse
 from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
@@ -95,7 +94,7 @@ async def passes_in(config: Config, use: ServerUse | None) -> bool:
     catalog = build_catalog(config)
     assert isinstance(catalog, Catalog), catalog
     async with open_runtime(catalog) as runtime:
-        return passes(SessionServer(catalog.servers["kit"], use), runtime, catalog.profiles["default"])
+        return passes(catalog.servers["kit"].spec, use, runtime.setup, catalog.profiles["default"])
 
 
 # --- requests ---
@@ -110,6 +109,12 @@ async def test_a_request_for_a_server_that_is_still_starting_waits_for_it() -> N
         assert json.loads(lines["tool_resp"]["content"])["contents"] == [{"uri": "note:day", "text": "Monday"}]
         await agent.end_input()
         await agent.hear_all()
+
+
+async def test_a_large_result_comes_whole_and_as_json() -> None:
+    async with served({"shelf": shelf()}) as runtime, talking(runtime, content="blocks", **SERVERS) as agent:
+        answer = await agent.ask("shelf!resources/read", {"uri": "note:1500000"})
+        assert json.loads(answer["content"])["contents"][0]["text"] == "x" * 1_500_000
 
 
 async def test_progress_of_a_request_is_told_as_of_a_call() -> None:

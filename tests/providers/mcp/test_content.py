@@ -185,6 +185,16 @@ def test_parameters_that_a_resource_cannot_have_are_told_as_no_resource() -> Non
     assert "there is no such resource" not in refused(error).detail
 
 
+def test_small_data_of_an_error_is_told_as_it_is() -> None:
+    error = {"code": -32021, "message": "no", "data": {"requiredCapabilities": {"sampling": {}}}}
+    assert refused(msgspec.json.encode(error)).extras["rpc_data"] == {"requiredCapabilities": {"sampling": {}}}
+
+
+@pytest.mark.parametrize("data", ["x" * 1023, None])
+def test_large_data_of_an_error_and_none_are_left_out(data: str | None) -> None:
+    assert "rpc_data" not in refused(msgspec.json.encode({"code": -32021, "data": data})).extras
+
+
 def test_what_an_error_says_is_bounded() -> None:
     urls = [{"url": "u" * 3000}] * 100
     error = {"code": -32042, "message": "m" * 5000, "data": {"elicitations": urls[:10]}}

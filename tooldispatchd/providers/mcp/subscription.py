@@ -66,7 +66,7 @@ class Subscription:
     `listen` makes the request, `end` ends it when another has taken its place, `list_again` has the tools listed. One
     that ends (a proxy that cuts what is idle, a server that is renewed) is made again after the waits of
     `SUBSCRIBE_AGAIN_S`, and once it stands the tools are listed again, as changes may have been missed. One that is
-    refused is not made again, until something else is wanted.
+    refused is made again without resources, and after that not until something else is wanted.
     """
 
     __slots__ = (
@@ -153,7 +153,11 @@ class Subscription:
             self._open = None
             self._ends = 1 if now - self._began >= STEADY_S else self._ends + 1
             again_s = SUBSCRIBE_AGAIN_S[min(self._ends, len(SUBSCRIBE_AGAIN_S)) - 1]
-            self._due = math.inf if _is_refusal(reply) else now + again_s
+            self._due = now + again_s
+            if _is_refusal(reply):
+                # It may be one of the resources that is refused, and changes of the lists are still to be told.
+                self._due = now if self._uris else math.inf
+                self._uris.clear()
         if now >= self._due:
             if self._open is None:
                 wanted = self._wanted()

@@ -1,6 +1,6 @@
 """A stateless MCP server (2026-07-28) over stdio with resources: it tells of changes to who listens, as it should.
 
-A note named by a number has so many characters. `touch` changes `note:day`, `grow` adds a resource; each says which
+`touch` changes `note:day`, `grow` adds a resource; each says which
 requests to listen were told. `level` gives the level of log messages that its own call asks for. A prompt needs answers
 first, by the keys in its name.
 """
@@ -54,8 +54,7 @@ def call(params: Message) -> Message:
 def read(number: object, params: Message) -> Message:
     if params["uri"] == "note:slow":
         send(method="notifications/progress", params={"progressToken": params["_meta"]["progressToken"], "progress": 1})
-    size = int(params["uri"].removeprefix("note:")) if params["uri"][5:].isdecimal() else 0
-    return {"contents": [{"uri": params["uri"], "text": "x" * size or "Monday"}]}
+    return {"contents": [{"uri": params["uri"], "text": "Monday"}]}
 
 
 def prompt(params: Message) -> Message:

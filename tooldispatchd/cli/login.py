@@ -128,7 +128,8 @@ def _open(url: str) -> None:
     _show(url)
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         # Some browsers block until they end: another process waits for them.
-        words = [sys.executable, "-m", "webbrowser", url]
+        # -P: a webbrowser.py of the working directory is not Python's.
+        words = [sys.executable, "-P", "-m", "webbrowser", url]
         browser = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603  # no shell
         _opened.append(browser)
 

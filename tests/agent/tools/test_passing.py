@@ -111,12 +111,6 @@ async def test_a_request_for_a_server_that_is_still_starting_waits_for_it() -> N
         await agent.hear_all()
 
 
-async def test_a_large_result_comes_whole_and_as_json() -> None:
-    async with served({"shelf": shelf()}) as runtime, talking(runtime, content="blocks", **SERVERS) as agent:
-        answer = await agent.ask("shelf!resources/read", {"uri": "note:1500000"})
-        assert json.loads(answer["content"])["contents"][0]["text"] == "x" * 1_500_000
-
-
 async def test_progress_of_a_request_is_told_as_of_a_call() -> None:
     async with served({"shelf": shelf()}) as runtime, talking(runtime, updates=True, **SERVERS) as agent:
         await agent.request("1", "shelf!resources/read", {"uri": "note:slow"})

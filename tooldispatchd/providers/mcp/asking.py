@@ -371,6 +371,8 @@ class ServerRequests:
             return
         if method in NOTES and self.relay.agent.hears(self._server):
             params = _read_note(message.params)
+            if params is None and method in LISTS:
+                params = PONG  # that it changed is all that matters
             if params is not None:
                 self.relay.agent.note(self._server, method, params)
         if method == "notifications/message":

@@ -154,6 +154,9 @@ async def test_the_browser_is_opened_where_there_is_a_screen(
     browser = home / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n')
     browser.chmod(0o755)
+    # No part of the interpreter, wherever the command is started.
+    (home / "webbrowser.py").write_text("raise SystemExit")
+    monkeypatch.chdir(home)
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setenv("BROWSER", str(browser))
     async with serving(server), trio.open_nursery() as nursery:

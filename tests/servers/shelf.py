@@ -1,7 +1,8 @@
 """A stateless MCP server (2026-07-28) over stdio with resources: it tells of changes to who listens, as it should.
 
-`touch` changes `note:day`, `grow` adds a resource; each says which requests to listen were told. `level` gives the
-level of log messages that its own call asks for.
+`touch` changes `note:day`, `grow` adds a resource; each says which
+requests to listen were told. `level` gives the level of log messages that its own call asks for. A prompt needs answers
+first, by the keys in its name.
 """
 
 import json
@@ -12,6 +13,11 @@ Message = dict[str, Any]
 
 PREFIX = "io.modelcontextprotocol/"
 CAPABILITIES = {"tools": {}, "resources": {"subscribe": True, "listChanged": True}, "logging": {}}
+QUESTIONS = {
+    "user_name": {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": {"type": "object"}}},
+    "model": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 10}},
+    "places": {"method": "roots/list"},
+}
 TOOLS = ("touch", "grow", "level")
 # What each request to listen asks for, by its id.
 listening: dict[object, Message] = {}
@@ -51,6 +57,14 @@ def read(number: object, params: Message) -> Message:
     return {"contents": [{"uri": params["uri"], "text": "Monday"}]}
 
 
+def prompt(params: Message) -> Message:
+    """Say what was answered; before that, ask for each thing that the name of the prompt has, by that key."""
+    if "inputResponses" in params:
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": json.dumps(params, sort_keys=True)}}]}
+    asked = {key: QUESTIONS[key] for key in params["name"].split()}
+    return {"resultType": "input_required", "inputRequests": asked, "requestState": "s1"}
+
+
 def serve(message: Message) -> None:
     method, params, number = message["method"], message["params"], message.get("id")
     result: Message | None = None
@@ -65,6 +79,8 @@ def serve(message: Message) -> None:
         result = call(params)
     elif method == "resources/read":
         result = read(number, params)
+    elif method == "prompts/get":
+        result = prompt(params)
     elif method == "subscriptions/listen":
         listening[number] = params["notifications"]
         notify(number, "notifications/subscriptions/acknowledged", notifications=params["notifications"])

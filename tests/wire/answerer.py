@@ -36,6 +36,7 @@ from tooldispatchd.wire.messages import (
     ToolsLine,
     ToolsReq,
 )
+from tooldispatchd.wire.questions import Question
 from tooldispatchd.wire.session import SessionMachine, State, body_of, capabilities_of, fault_line
 
 MAX_FAILURES: Final = 3
@@ -311,7 +312,8 @@ class Answerer:
             agent.machine.tools_changed([msgspec.Raw(msgspec.json.encode(tool)) for tool in fields["tools"]])
         elif "kind" in fields:
             params = msgspec.Raw(msgspec.json.encode(fields["params"]))
-            self._note(agent.questions.ask(fields["kind"], fields["server"], params, self.told.append))
+            question = Question(fields["kind"], params, self.told.append)
+            self._note(next(iter(agent.questions.ask(fields["server"], [question])), None))
         else:
             given = msgspec.Raw(msgspec.json.encode(fields["input"]))
             self._note(agent.questions.approve(fields["name"], given, fields["reason"], self.told.append))

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec import Raw
 
 from tooldispatchd.wire.messages import ApproveReq, ApproveResp, Ask, AskResp, Hello, Outgoing, Reply
-from tooldispatchd.wire.questions import MAX_QUESTIONS, Questions
+from tooldispatchd.wire.questions import MAX_QUESTIONS, Question, Questions
 from tooldispatchd.wire.session import Event, SessionMachine
 
 EVERYTHING = ["approve", "sampling", "elicitation"]
@@ -22,7 +22,7 @@ def greeted(answers: list[str], *, agent: str | None = None) -> SessionMachine:
 
 
 def ask(questions: Questions, told: list[Reply | None]) -> str | None:
-    return questions.ask("sampling", "docs", Raw(b"{}"), told.append)
+    return next(iter(questions.ask("docs", [Question("sampling", Raw(b"{}"), told.append)])), None)
 
 
 def approve(questions: Questions, told: list[Reply | None]) -> str | None:
@@ -37,6 +37,29 @@ def test_a_question_is_said_with_an_id_of_its_own_and_the_agents_name() -> None:
         Ask("q1", "sampling", "docs", Raw(b"{}"), "a"),
         ApproveReq("q2", "shell", Raw(b'"ls"'), "asks each time", "a"),
     ]
+
+
+def test_of_what_is_asked_at_once_each_line_says_whether_another_follows() -> None:  # [M245] [M253]
+    machine = greeted(EVERYTHING)
+    told: list[Reply | None] = []
+    asked = [
+        Question("sampling", Raw(b"{}"), told.append, "a"),
+        Question("elicitation", Raw(b"{}"), told.append, "b"),
+    ]
+    assert Questions(machine).ask("docs", asked, call="1") == ["q1", "q2"]
+    assert machine.outgoing == [
+        Ask("q1", "sampling", "docs", Raw(b"{}"), None, "1", "a", more=True),
+        Ask("q2", "elicitation", "docs", Raw(b"{}"), None, "1", "b"),
+    ]
+
+
+def test_what_cannot_all_be_asked_is_not_begun() -> None:
+    machine = greeted(["sampling"])
+    questions, told = Questions(machine), list[Reply | None]()
+    asked = [Question(kind, Raw(b"{}"), told.append) for kind in ("sampling", "elicitation")]
+    assert questions.ask("docs", asked) == []
+    assert questions.ask("docs", [asked[0]] * (MAX_QUESTIONS + 1)) == []
+    assert (len(questions), machine.outgoing) == (0, [])
 
 
 def test_an_answer_reaches_who_asked_once() -> None:

@@ -446,6 +446,10 @@ class Ask(msgspec.Struct, tag_field="__port", tag="ask", omit_defaults=True):
     agent: str | None = None
     call: str | None = None
     """The agent's call that it belongs to, by its id or its job's."""
+    key: str | None = None
+    """The server's own key of it, where a server asks for several things at once."""
+    more: bool = False
+    """Whether the next of these things follows in the next line."""
 
 
 class ServerNote(msgspec.Struct, tag_field="__port", tag="server_note", omit_defaults=True):

@@ -7,9 +7,10 @@
 Ids are the daemon's own and are never used again, so that a late answer reaches nobody else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
 from msgspec import Raw
 
 from tooldispatchd.wire.messages import ApproveReq, ApproveResp, Ask, AskResp, Reply
@@ -19,6 +20,15 @@ from tooldispatchd.wire.session import SessionMachine
 MAX_QUESTIONS: Final = 256
 
 Told = Callable[[Reply | None], None]
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What a server wants to know: `sampling`, `elicitation` or `roots`; `key` is its own, where it asks in a round."""
+
+    kind: str
+    params: Raw
+    told: Told
+    key: str | None = None
 
 
 class Questions:
@@ -34,22 +44,27 @@ class Questions:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told, *, call: str | None = None) -> str | None:
-        """Ask what a server wants to know (`sampling` or `elicitation`), for that call; the question's id.
+    def ask(self, server: str, asked: Sequence[Question], *, call: str | None = None) -> list[str]:
+        """Ask what a server wants to know, all at once, for that call; the questions' ids.
 
-        None, and `told` is never called, where the agent did not say in `hello` that it answers this kind, or is asked
-        too much already.
+        None of them, and no `told` is called, where the agent did not say in `hello` that it answers these kinds, or is
+        asked too much already.
         """
-        question = self._open(kind, AskResp, told)
-        if question is not None:
-            self._machine.outgoing.append(Ask(question, kind, server, params, self._machine.agent, call))
-        return question
+        if not all(self._may_open(each.kind) for each in asked) or len(self) + len(asked) > MAX_QUESTIONS:
+            return []
+        ids = [self._open(AskResp, each.told) for each in asked]
+        for question, each in zip(ids, asked, strict=True):
+            more = question != ids[-1]
+            line = Ask(question, each.kind, server, each.params, self._machine.agent, call, each.key, more)
+            self._machine.outgoing.append(line)
+        return ids
 
     def approve(self, name: str, value: Raw, reason: str, told: Told) -> str | None:
-        """Ask whether the call of tool `name` with `value` may run; as `ask`."""
-        question = self._open("approve", ApproveResp, told)
-        if question is not None:
-            self._machine.outgoing.append(ApproveReq(question, name, value, reason, self._machine.agent))
+        """Ask whether the call of tool `name` with `value` may run; None where it may not be asked."""
+        if not self._may_open("approve") or len(self) >= MAX_QUESTIONS:
+            return None
+        question = self._open(ApproveResp, told)
+        self._machine.outgoing.append(ApproveReq(question, name, value, reason, self._machine.agent))
         return question
 
     def take(self, reply: Reply) -> None:
@@ -69,10 +84,10 @@ class Questions:
         for _kind, told in waiting.values():
             told(None)
 
-    def _open(self, kind: str, reply: type[Reply], told: Told) -> str | None:
-        machine = self._machine
-        if kind not in machine.asked.answers or machine.is_gone or len(self._waiting) >= MAX_QUESTIONS:
-            return None
+    def _may_open(self, kind: str) -> bool:
+        return kind in self._machine.asked.answers and not self._machine.is_gone
+
+    def _open(self, reply: type[Reply], told: Told) -> str:
         self._asked += 1
         question = f"q{self._asked}"
         self._waiting[question] = (reply, told)

@@ -38,7 +38,7 @@ from tooldispatchd.wire.messages import (
 )
 
 # The kinds of questions that an agent may say in `hello` that it answers.
-ANSWERS: Final = frozenset({"approve", "sampling", "elicitation"})
+ANSWERS: Final = frozenset({"approve", "sampling", "elicitation", "roots"})
 # Capabilities that every session has.
 ALWAYS: Final = {"content": True, "forms": True, "auth": True, "limits": True, "short": True}
 # The kinds of events that an agent may ask for.

@@ -25,6 +25,7 @@ async def asked(agent: Talker, method: str, params: Line) -> Line:
     [
         ("elicitation", "elicitation/create", FORM, {"action": "accept", "content": {"day": "Monday"}}),
         ("sampling", "sampling/createMessage", SAMPLE, MADE),
+        ("roots", "roots/list", {}, {"roots": [{"uri": "file:///home/ada"}]}),
     ],
 )
 async def test_a_question_goes_to_the_agent_and_its_answer_to_the_server(

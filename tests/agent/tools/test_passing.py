@@ -9,7 +9,6 @@ import pytest
 from tests.agent.fakes import open_runtime
 from tests.agent.pliable import Line, Place, Talker, code_in, fault_in, served, talking
 from tooldispatchd.agent.tools.passing import passes
-from tooldispatchd.agent.tools.servers import SessionServer
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.profiles import ServerUse
 from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
@@ -17,6 +16,7 @@ from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpe
 ERAS = Path(__file__).parent.parent.parent / "servers" / "eras.py"
 SHELF = Path(__file__).parent.parent.parent / "servers" / "shelf.py"
 FORM = {"message": "Which day?", "requestedSchema": {"type": "object", "properties": {}}}
+ADA = {"action": "accept", "content": {"name": "Ada"}}
 SERVERS = {"capabilities": ["servers"]}
 KIT = ("kit",)
 
@@ -94,7 +94,7 @@ async def passes_in(config: Config, use: ServerUse | None) -> bool:
     catalog = build_catalog(config)
     assert isinstance(catalog, Catalog), catalog
     async with open_runtime(catalog) as runtime:
-        return passes(SessionServer(catalog.servers["kit"], use), runtime, catalog.profiles["default"])
+        return passes(catalog.servers["kit"].spec, use, runtime.setup, catalog.profiles["default"])
 
 
 # --- requests ---
@@ -126,11 +126,53 @@ async def test_params_that_are_no_object_are_no_request() -> None:
         assert code_in(await agent.ask("shelf!resources/subscribe", {"uri": 5})) == "invalid_input"
 
 
+async def test_members_that_a_method_has_not_are_ignored() -> None:
+    async with served({"shelf": shelf()}) as runtime, talking(runtime, **SERVERS) as agent:
+        assert (await agent.ask("shelf!resources/subscribe", {"uri": "note:day", "level": 5}))["content"] == "{}"
+        assert (await agent.ask("shelf!logging/setLevel", {"level": "error", "uri": 5}))["content"] == "{}"
+
+
 async def test_a_name_with_the_sign_is_no_tools_for_agents_that_did_not_ask(tmp_path: Path) -> None:
     kit = Place(tmp_path / "kit")
     async with served({"kit": kit.spec()}) as runtime, talking(runtime) as agent:
         fault = fault_in(await agent.ask("kit!resources/list"))
         assert (fault["error"], fault["source"]) == ("unknown_tool", "kit!resources/list")
+
+
+async def test_a_request_whose_server_must_know_more_first_is_made_again_with_that() -> None:
+    fields = {"answers": ["elicitation"], **SERVERS}
+    async with served({"shelf": shelf()}) as runtime, talking(runtime, **fields) as agent:
+        await agent.request("1", "shelf!prompts/get", {"name": "user_name", "arguments": {"style": "short"}})
+        question = await agent.line()
+        assert (question["__port"], question["call"]) == ("ask", "1")
+        await agent.say({"__port": "ask_resp", "id": question["id"], "result": ADA})
+        answer = await agent.line()
+        params = json.loads(json.loads(answer["content"])["messages"][0]["content"]["text"])
+        assert params.pop("_meta")
+        assert params == {
+            "name": "user_name",
+            "arguments": {"style": "short"},
+            "inputResponses": {"user_name": ADA},
+            "requestState": "s1",
+        }
+
+
+async def test_all_that_a_server_asks_for_in_a_round_comes_at_once_by_its_own_keys() -> None:  # [M245] [M253]
+    fields = {"answers": ["elicitation", "sampling", "roots"], **SERVERS}
+    async with served({"shelf": shelf()}) as runtime, talking(runtime, **fields) as agent:
+        await agent.request("1", "shelf!prompts/get", {"name": "user_name places model"})
+        asked = [await agent.line() for _ in range(3)]
+        assert [(line["kind"], line["key"], line.get("more")) for line in asked] == [
+            ("elicitation", "user_name", True),
+            ("roots", "places", True),
+            ("sampling", "model", None),
+        ]
+        rooted = {"roots": [{"uri": "file:///home/ada", "name": "ada"}]}
+        made = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
+        for line, result in zip(asked, (ADA, rooted, made), strict=True):
+            await agent.say({"__port": "ask_resp", "id": line["id"], "result": result})
+        params = json.loads(json.loads((await agent.line())["content"])["messages"][0]["content"]["text"])
+        assert params["inputResponses"] == {"user_name": ADA, "places": rooted, "model": made}
 
 
 # --- a server of a revision without subscriptions of its own ---

@@ -1,10 +1,12 @@
 """Agents behind a connection that live in a list: what they are asked, and a real session's questions."""
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import Raw
 
 from tooldispatchd.wire.messages import AskResp, Hello, Outgoing, Reply
-from tooldispatchd.wire.questions import Questions, Told
+from tooldispatchd.wire.questions import Question, Questions, Told
 from tooldispatchd.wire.session import Event, SessionMachine
 
 SAMPLED: dict[str, object] = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
@@ -18,6 +20,7 @@ class Agent:
         self.answers = frozenset(answers)
         self.roots = roots
         self.asked: list[tuple[str, str, bytes]] = []
+        self.keys: list[str | None] = []
         self.told: list[Told] = []
         self.withdrawn: list[str] = []
         self.origins: list[object] = []
@@ -25,13 +28,16 @@ class Agent:
         self.noted: list[tuple[str, str, bytes]] = []
         self.room = room
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
-        if len(self.told) == self.room:
-            return None
-        self.asked.append((kind, server, bytes(params)))
-        self.origins.append(origin)
-        self.told.append(told)
-        return f"q{len(self.told)}"
+    def ask(self, server: str, asked: Sequence[Question], origin: object = None) -> list[str]:
+        before = len(self.told)
+        if before + len(asked) > self.room:
+            return []
+        for each in asked:
+            self.asked.append((each.kind, server, bytes(each.params)))
+            self.keys.append(each.key)
+            self.origins.append(origin)
+            self.told.append(each.told)
+        return [f"q{number}" for number in range(before + 1, len(self.told) + 1)]
 
     def withdraw(self, question: str) -> None:
         self.withdrawn.append(question)
@@ -56,8 +62,8 @@ class SessionAgent:
         self.answers = machine.asked.answers
         self.questions = Questions(machine)
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
-        return self.questions.ask(kind, server, params, told)
+    def ask(self, server: str, asked: Sequence[Question], origin: object = None) -> list[str]:
+        return self.questions.ask(server, asked)
 
     def withdraw(self, question: str) -> None:
         self.questions.withdraw(question)

@@ -204,7 +204,7 @@ async def connecting(server: Server, running: Running | None = None) -> AsyncIte
 @asynccontextmanager
 async def settled(server: Server) -> AsyncIterator[Session]:
     async with connecting(server) as session:
-        with trio.fail_after(SOON_S):
+        with trio.fail_after(max(SOON_S, server.handshake_s)):
             await session.opened.wait()
         yield session
 

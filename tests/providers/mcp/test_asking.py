@@ -11,6 +11,7 @@ from msgspec import Raw
 from tests.providers.mcp.agentside import ACCEPTED, SAMPLED, Agent, SessionAgent, said
 from tests.providers.mcp.talking import ELICITATION, QUESTION, SAMPLING, Talk, error, result
 from tooldispatchd.providers.mcp.asking import (
+    MAX_NOTE_BYTES,
     MAX_OPEN,
     MAX_PARAMS_BYTES,
     MAX_RESULT_BYTES,
@@ -263,3 +264,23 @@ async def test_a_connection_that_ends_withdraws_its_questions_and_says_nothing_m
 
 
 # --- notifications ---
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "told"),
+    [
+        ("notifications/message", b'{"data": "x"}', b'{"data":"x"}'),
+        ("notifications/message", b'{"data":"' + b"x" * MAX_NOTE_BYTES + b'"}', None),
+        ("notifications/resources/updated", b'{"uri":"' + b"x" * MAX_NOTE_BYTES + b'"}', None),
+        ("notifications/resources/updated", b"[]", None),
+        ("notifications/resources/list_changed", None, b"{}"),
+        ("notifications/prompts/list_changed", b'{"_meta":"' + b"x" * MAX_NOTE_BYTES + b'"}', b"{}"),
+    ],
+)
+async def test_what_a_server_says_is_passed_on_anew_and_too_long_notes_are_not(
+    method: str, params: bytes | None, told: bytes | None
+) -> None:
+    agent = Agent()
+    agent.is_listening = True
+    Talk(agent).notify(method, params)
+    assert agent.noted == ([] if told is None else [("docs", method, told)])

@@ -1,6 +1,7 @@
 """What a server may ask, to the end: bounds, lists, messages, and any bytes in any order."""
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -8,7 +9,6 @@ import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Raw
 
 from tests.providers.mcp.agentside import ACCEPTED, SAMPLED, Agent, SessionAgent, said
 from tests.providers.mcp.talking import ELICITATION, SAMPLING, SERVER, Talk, result
@@ -17,7 +17,7 @@ from tooldispatchd.providers.mcp.asking import (
     NOBODY,
 )
 from tooldispatchd.wire.messages import AskResp
-from tooldispatchd.wire.questions import Told
+from tooldispatchd.wire.questions import Question
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ async def test_a_server_that_asks_and_cancels_in_turn_does_not_bury_the_agent(
 
 async def test_an_agent_that_is_found_gone_as_it_is_asked_ends_the_connection() -> None:
     class Leaving(Agent):
-        def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
+        def ask(self, server: str, asked: Sequence[Question], origin: object = None) -> list[str]:
             talk.asked.close()
-            return super().ask(kind, server, params, told, origin)
+            return super().ask(server, asked, origin)
 
     talk = Talk(Leaving("elicitation"))
     talk.request(ELICITATION)

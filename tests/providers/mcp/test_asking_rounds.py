@@ -24,7 +24,8 @@ from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.messages import AskResp
 
 SERVER = Server(name="docs", argv=("docs",), max_line_bytes=10_000, max_content_bytes=100, call_s=7.0)
-DAY = InputRequest("elicitation/create", Raw(b'{"message":"Which day?"}'))
+DAY_PARAMS = b'{"message":"Which day?"}'
+DAY = InputRequest("elicitation/create", Raw(DAY_PARAMS))
 MODEL = InputRequest("sampling/createMessage", Raw(b'{"messages":[]}'))
 ROOTS = InputRequest("roots/list")
 
@@ -105,6 +106,23 @@ async def test_everything_is_asked_at_once_and_given_back_in_the_servers_order()
     assert round_.relay.due == math.inf
 
 
+async def test_roots_are_asked_of_an_agent_that_gives_them_where_its_profile_has_none() -> None:  # [M254]
+    agent = Agent("roots", "elicitation")
+    round_ = Round(agent, {"day": DAY, "places": ROOTS})
+    assert agent.asked == [("elicitation", "docs", DAY_PARAMS), ("roots", "docs", b"{}")]
+    assert agent.keys == ["day", "places"]
+    agent.told[0](said(ACCEPTED))
+    agent.told[1](said({"roots": [{"uri": "file:///home/ada"}]}))
+    assert round_.outcomes == [{"day": ACCEPTED, "places": {"roots": [{"uri": "file:///home/ada"}]}}]
+
+
+async def test_roots_that_the_profile_has_are_asked_of_nobody() -> None:  # [M254]
+    agent = Agent("roots", roots=("file:///work",))
+    round_ = Round(agent, {"r": ROOTS})
+    assert agent.asked == []
+    assert round_.outcomes == [{"r": {"roots": [{"uri": "file:///work", "name": "work"}]}}]
+
+
 def test_roots_alone_are_answered_within_begin() -> None:
     round_ = Round(Agent(roots=("file:///work",)), {"r": ROOTS})
     assert round_.outcomes == [{"r": {"roots": [{"uri": "file:///work", "name": "work"}]}}]
@@ -140,10 +158,10 @@ async def test_one_refusal_ends_the_round_and_withdraws_the_other_questions() ->
     ]
 
 
-async def test_a_question_that_cannot_be_asked_withdraws_those_before_it() -> None:
+async def test_where_one_question_cannot_be_asked_none_is() -> None:
     agent = Agent("elicitation")
     round_ = Round(agent, {"day": DAY, "model": MODEL})
-    assert agent.withdrawn == ["q1"]
+    assert agent.asked == []
     assert round_.outcomes == ["it asks for a model's answer (sampling): its agent does not answer that"]
 
 

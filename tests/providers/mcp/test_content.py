@@ -8,11 +8,11 @@ from msgspec import Raw
 
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import compile_check
-from tooldispatchd.providers.mcp.content import outcome_of
+from tooldispatchd.providers.mcp.content import found_in, job_for, outcome_of, read_large
 from tooldispatchd.providers.mcp.messages import Incoming, InputRequest, InputRequired
 from tooldispatchd.providers.mcp.server import McpTool, Result, Server
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import ContentKind
+from tooldispatchd.wire.messages import ContentKind, QuotedText
 
 ANY: dict[str, object] = {"type": "object"}
 NUMBERED: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -183,6 +183,16 @@ def test_parameters_that_a_resource_cannot_have_are_told_as_no_resource() -> Non
     error = b'{"code":-32602,"message":"nope"}'
     assert "there is no such resource: nope" in refused(error, "resources/read").detail
     assert "there is no such resource" not in refused(error).detail
+
+
+def test_small_data_of_an_error_is_told_as_it_is() -> None:
+    error = {"code": -32021, "message": "no", "data": {"requiredCapabilities": {"sampling": {}}}}
+    assert refused(msgspec.json.encode(error)).extras["rpc_data"] == {"requiredCapabilities": {"sampling": {}}}
+
+
+@pytest.mark.parametrize("data", ["x" * 1023, None])
+def test_large_data_of_an_error_and_none_are_left_out(data: str | None) -> None:
+    assert "rpc_data" not in refused(msgspec.json.encode({"code": -32021, "data": data})).extras
 
 
 def test_what_an_error_says_is_bounded() -> None:
@@ -385,3 +395,36 @@ def test_an_error_of_a_tool_with_a_declared_type_is_passed_on_unchecked(result: 
 )
 def test_any_result_is_an_outcome_under_every_rule(rule: Result, result: bytes) -> None:
     assert isinstance(declared({"type": "string"}, result, rule), Answer | Fault)
+
+
+# --- by a checker ---
+
+
+def read_by_checker(max_content_bytes: int, **reply: object) -> Incoming | Outcome | None:
+    """What a request beyond tools is answered with, where the answer is large."""
+    server = msgspec.structs.replace(SERVER, max_content_bytes=max_content_bytes)
+    tool = msgspec.structs.replace(PLAIN, result=Result.WHOLE, method="resources/read")
+    line = msgspec.json.encode({"jsonrpc": "2.0", "id": 7, **reply})
+    found, content = read_large(job_for(server, 7, tool), bytearray(line))
+    return found_in(found, bytearray(content), line)
+
+
+def test_a_large_result_beyond_tools_is_read_whole() -> None:
+    result = {"contents": [{"uri": "note:day", "text": "x" * 3_000_000}]}
+    answer = read_by_checker(4_000_000, result=result)
+    assert isinstance(answer, Answer)
+    assert isinstance(answer.content, QuotedText)
+    assert msgspec.json.decode(msgspec.json.decode(answer.content.literal, type=str)) == result
+
+
+def test_a_large_error_beyond_tools_is_the_servers_own() -> None:
+    error = {"code": -32002, "message": "no", "data": "x" * 3_000_000}
+    answer = read_by_checker(4_000_000, error=error)
+    assert isinstance(answer, Answer)
+    assert answer.is_error
+
+
+def test_a_result_beyond_tools_over_the_bound_is_told_as_such() -> None:
+    fault = read_by_checker(1_000_000, result={"contents": [{"uri": "note:day", "text": "x" * 3_000_000}]})
+    assert isinstance(fault, Fault)
+    assert (fault.code, fault.extras["limit"]) == (Code.TOOL_FAILED, "content_bytes")

@@ -72,6 +72,12 @@ def test_the_arguments_of_another_request_are_its_parameters() -> None:
     assert (message.method, message.name) == ("resources/read", "file:///a")
 
 
+def test_another_request_can_be_made_once_more_of_what_it_was_made_of() -> None:
+    first = DIALECT.call(7, READ, b'{"uri":"file:///a"}')
+    again = DIALECT.call(8, READ, first.arguments, answered={"requestState": "s"})
+    assert params_of(again) == {"uri": "file:///a", "requestState": "s", "_meta": STAMP}
+
+
 @pytest.mark.parametrize("params", [{}, {"cursor": "b"}, {"cursor": Raw(b'"b"')}])
 def test_a_request_says_all_that_it_needs(params: dict[str, object]) -> None:
     said = msgspec.json.decode(msgspec.json.encode(params))

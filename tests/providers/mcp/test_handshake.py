@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -24,7 +24,7 @@ from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import AskResp, ContentKind
-from tooldispatchd.wire.questions import Told
+from tooldispatchd.wire.questions import Question
 
 
 def speaking(era: str, protocol: str = "auto") -> Server:
@@ -38,10 +38,10 @@ class Person:
     roots: tuple[str, ...] = ()
     answers = frozenset({"elicitation"})
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
+    def ask(self, server: str, asked: Sequence[Question], origin: object = None) -> list[str]:
         answer = AskResp("q1", result=Raw(b'{"action":"accept","content":{"name":"Ada"}}'))
-        trio.lowlevel.current_trio_token().run_sync_soon(told, answer)
-        return "q1"
+        trio.lowlevel.current_trio_token().run_sync_soon(asked[0].told, answer)
+        return ["q1"]
 
     def withdraw(self, question: str) -> None:
         raise AssertionError(question)
@@ -206,9 +206,9 @@ class Silent(Person):
         self.withdrawn: list[str] = []
         self.asked = trio.Event()
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
+    def ask(self, server: str, asked: Sequence[Question], origin: object = None) -> list[str]:
         self.asked.set()
-        return "q1"
+        return ["q1"]
 
     def withdraw(self, question: str) -> None:
         self.withdrawn.append(question)

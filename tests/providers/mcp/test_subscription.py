@@ -136,3 +136,15 @@ def test_a_change_after_an_end_lists_the_tools_again_once_it_stands() -> None:
     assert (len(watching.asked), watching.lists) == (2, 0)
     watching.look(1.5 + STANDS_S)
     assert watching.lists == 1
+
+
+def test_what_is_refused_with_resources_is_asked_for_without_them_and_then_no_more() -> None:
+    watching = Watching(tools=True)
+    watching.look()
+    watching.take("resources/subscribe", uri="note:never")
+    for _ in range(2):
+        watching.open[-1].reply = Incoming(error=Raw(b'{"code":-32602,"message":"no such note"}'))
+        due = watching.look(10.0)
+    assert [wanted.get("resourceSubscriptions") for wanted in watching.asked] == [None, ["note:never"], None]
+    assert watching.asked[-1]["toolsListChanged"]
+    assert due == math.inf

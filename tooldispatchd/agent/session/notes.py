@@ -5,7 +5,6 @@ changed each thing is told once, as soon as there is room. What is told of chang
 reads; an agent that does not read has to look by itself.
 """
 
-from collections import deque
 from typing import Final
 
 import trio
@@ -36,7 +35,7 @@ class ServerNotes:
         self._machine = machine
         self._channel = channel
         self._server = server
-        self._late: deque[tuple[str, bytes]] = deque()
+        self._late: dict[tuple[str, bytes], None] = {}
         self._left = 0
         self._window_ends = 0.0
         self._entry: Entry[Expiring] | None = None
@@ -49,9 +48,7 @@ class ServerNotes:
         if self._left and not self._late:
             self._tell(method, params)
         elif method != LOG and len(params) <= MAX_LATE_BYTES and len(self._late) < MAX_LATE:
-            change = method, bytes(params)
-            if change not in self._late:
-                self._late.append(change)
+            self._late[method, bytes(params)] = None
             if self._entry is None:
                 self._entry = self._timer.add(self._window_ends, self)
 
@@ -60,7 +57,8 @@ class ServerNotes:
         self._entry = None
         self._window_ends, self._left = trio.current_time() + WINDOW_S, MAX_A_SECOND
         while self._late and self._left:
-            method, params = self._late.popleft()
+            method, params = change = next(iter(self._late))
+            del self._late[change]
             self._tell(method, Raw(params))
         if self._late:
             self._entry = self._timer.add(self._window_ends, self)

@@ -5,7 +5,7 @@ table of plans that it shares with others of its profile; the first call that wa
 brings a `TaskTree`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Literal
@@ -27,12 +27,11 @@ from tooldispatchd.agent.session.lineage import Lineage, closing_figures
 from tooldispatchd.agent.session.notes import ServerNotes
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
 from tooldispatchd.agent.tools.builtins import instructions_of
-from tooldispatchd.agent.tools.passing import SIGN, entries
+from tooldispatchd.agent.tools.passing import SIGN
 from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.admission import group_size
-from tooldispatchd.calls.jobs import Job
 from tooldispatchd.calls.outcome import Answer, Outcome, content_in, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
@@ -41,8 +40,6 @@ from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
     PROTOCOL,
     ByeSaid,
-    CallMeta,
-    ContentKind,
     Hello,
     NestedReq,
     ReadyLine,
@@ -53,7 +50,7 @@ from tooldispatchd.wire.messages import (
     ToolsLine,
     ToolsReq,
 )
-from tooldispatchd.wire.questions import Questions, Told
+from tooldispatchd.wire.questions import Question, Questions
 from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, capabilities_of
 
 
@@ -201,7 +198,7 @@ class Session:
             instructions_of(toolset.listed.values(), toolset.advice),
             machine.hello_id,
             _prompt(machine.asked.schemas, tools),
-            entries(toolset.passing()) if machine.asked.servers else UNSET,
+            toolset.passing() if machine.asked.servers else UNSET,
         )
 
     def tools_changed(self) -> None:
@@ -229,30 +226,32 @@ class Session:
         """The tools in a form, and what it could not say; their names as it spells them are known from here on."""
         plans = self.toolset.plans
         form = form or self.machine.asked.schemas or PLAIN
-        if form == PLAIN and self._showing is None:
+        showing = self._showing_in(form)
+        if showing is None:
             return plain_entries(self.toolset.listed.values()), []
-        self._showing = self._showing or Showing()
-        entries = self._showing.entries(form, plans, self.toolset.listed)
-        self.plans = self._showing.table(plans)
+        entries = showing.entries(form, plans, self.toolset.listed)
+        self.plans = showing.table(plans)
         return entries
+
+    def _showing_in(self, form: str) -> Showing | None:
+        """What spells the names in forms; None where no other form than the plain one was asked for yet."""
+        if form != PLAIN:
+            self._showing = self._showing or Showing()
+        return self._showing
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
         if self.machine.asked.servers and SIGN in name:
             return self.toolset.find_method(name)
         form = self.machine.asked.schemas or PLAIN
-        if form == PLAIN and self._showing is None:
-            return self.toolset.find(name)
-        self._showing = self._showing or Showing()
-        return self._showing.find(name, form, self.toolset)
+        showing = self._showing_in(form)
+        return self.toolset.find(name) if showing is None else showing.find(name, form, self.toolset)
 
     def shown(self, names: Iterable[str]) -> list[str]:
         """The names of tools as the form of `hello` shows them."""
         form = self.machine.asked.schemas or PLAIN
-        if form == PLAIN and self._showing is None:
-            return list(names)
-        self._showing = self._showing or Showing()
-        return self._showing.shown(names, form, self.toolset.plans)
+        showing = self._showing_in(form)
+        return list(names) if showing is None else showing.shown(names, form, self.toolset.plans)
 
     # --- requests ---
 
@@ -342,23 +341,26 @@ class Session:
         machine, kind = self.machine, wanted_kind(body, self.machine)
         outcome: Outcome = ran_at_once(content) if isinstance(content, Fault) else Answer(content)
         outcome = in_kind(outcome, kind, self._runtime.setup.limits.part_bytes)
-        job, result = None, outcome
+        result, job = outcome, None
         if isinstance(outcome, Answer) and body.background:
-            job = self._calls().jobs.open(body.name)
-            outcome = self._job_done(job, outcome, kind)
+            # A tool that answers at once leaves nothing behind.
+            outcome = queue_full("jobs").ran(may_have=False)
+            if (job := self._calls().jobs.open(body.name)) is not None:
+                beside = beside_of(result, kind, machine, gives_json=False, meta=None)
+                self._calls().jobs.finish(job, result, beside)
+                outcome = Answer(job.content())
+        elif isinstance(outcome, Answer) and (crowding := self._host.crowding(outcome.size)) is not None:
+            outcome = ran_at_once(crowding)
         elif isinstance(outcome, Answer):
-            outcome = self._fitting(outcome)
+            self._host.has_answered(outcome.size)
         took_s = perf_counter() - began
         self.note_end(body.id, body.name, outcome, took_s)
-        if self.events is not None:
-            self._tell_of(body, plan, outcome if isinstance(outcome, Fault) else result, took_s)
+        self._tell_of(body, plan, outcome if isinstance(outcome, Fault) else result, took_s)
         is_fault = isinstance(outcome, Fault)
         said = content_in(outcome)
         assert isinstance(said, str)
-        meta: CallMeta | None = None
-        if machine.asked.meta:
-            size = 0 if isinstance(body.input, UnsetType) else len(body.input)
-            meta = plan.meta(took_s, 0, bytes_in=size, bytes_out=utf8_size(said), dropped=dropped)
+        came, went = 0 if isinstance(body.input, UnsetType) else len(body.input), utf8_size(said)
+        meta = plan.meta(took_s, 0, bytes_in=came, bytes_out=went, dropped=dropped) if machine.asked.meta else None
         gives_json = plan.gives_json and not body.background
         beside = beside_of(outcome, kind, machine, gives_json=gives_json, meta=meta)
         machine.reply(request, said, is_error=is_fault, fault=is_fault, beside=beside)
@@ -366,27 +368,13 @@ class Session:
             self.events.job_done(job)
 
     def _tell_of(self, body: ShortReq, plan: Plan, outcome: Outcome, took_s: float) -> None:
-        """Tell of a call that began and ended in one step, before its answer."""
-        assert self.events is not None
+        """Tell whoever wants to hear of it of a call that began and ended in one step, before its answer."""
+        if self.events is None:
+            return
         names: dict[str, object] = {"id": body.id}
         if not isinstance(outcome, Fault) or outcome.code is not Code.INVALID_INPUT:
             self.events.tool_started(names, body.name, provider=plan.provider, queued_s=0.0)
         self.events.tool_finished(names, body.name, outcome, took_s=took_s)
-
-    def _fitting(self, answer: Answer) -> Outcome:
-        """An answer that may not be taken at once, or why there is no room for it."""
-        if (crowding := self._host.crowding(answer.size)) is not None:
-            return ran_at_once(crowding)
-        self._host.has_answered(answer.size)
-        return answer
-
-    def _job_done(self, job: Job | None, answer: Answer, kind: ContentKind | None) -> Outcome:
-        """The answer that names a job which is done in the moment it came; None where there was no room for it."""
-        if job is None:
-            # A tool that answers at once leaves nothing behind.
-            return queue_full("jobs").ran(may_have=False)
-        self._calls().jobs.finish(job, answer, beside_of(answer, kind, self.machine, gives_json=False, meta=None))
-        return Answer(job.content())
 
     def _calls(self) -> InFlight:
         if self.in_flight is None:
@@ -417,9 +405,13 @@ class Session:
 
     def take_reply(self, reply: Reply) -> None:
         """The agent's answer to a question; one to none is ignored."""
-        if self._questions is not None:
+        if self._questions is None:
+            return
+        try:
             self._questions.take(reply)
-            self._host.flush()
+        except Exception as error:  # noqa: BLE001  # guard: the question was one call's, which ends at its limit
+            self._log.incident("question failed", error)
+        self._host.flush()
 
     @property
     def questions(self) -> Questions:
@@ -444,15 +436,14 @@ class Session:
         """The kinds of questions that the agent said in `hello` that it answers."""
         return self.machine.asked.answers
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
-        """Ask the agent, and send the question; as `Questions.ask`. `told` comes in a later turn."""
+    def ask(self, server: str, asked: Sequence[Question], origin: object = None) -> list[str]:
+        """Ask the agent, and send the questions; as `Questions.ask`. `told` comes in a later turn."""
         call = origin if isinstance(origin, AgentCall) else None
         if call is None and self.in_flight is not None:
             call = self.in_flight.oldest_at(server, self._runtime.setup.catalog.tools)
-        question = self.questions.ask(kind, server, params, told, call=None if call is None else call.known_as)
-        if question is not None:
-            self._host.flush()
-        return question
+        questions = self.questions.ask(server, asked, call=None if call is None else call.known_as)
+        self._host.flush()
+        return questions
 
     def withdraw(self, question: str) -> None:
         """Stop waiting for this answer."""

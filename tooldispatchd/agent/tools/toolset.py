@@ -3,12 +3,17 @@
 from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
+import msgspec
 import trio
+from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import HOLD, Lookup, Plan
+from tooldispatchd.agent.calls.agentcall import AgentCall
+from tooldispatchd.agent.calls.call import HOLD, Call, Lookup, Plan
+from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.plans import (
     DownPlan,
     InlinePlan,
+    McpPlan,
     declared_mcp_plan,
     in_mode,
     listed_plan,
@@ -22,16 +27,20 @@ from tooldispatchd.agent.tools import passing
 from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan, job_plans
 from tooldispatchd.agent.tools.searching import search_plans
 from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, why_never
+from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.globs import NameList, insisted
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
+from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.profiles import CALL_TOOL, SEARCH_TOOLS, Profile
 from tooldispatchd.catalog.readings import Readings, fold
 from tooldispatchd.catalog.spelling import DISTINCT, unescape
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.mcp.keeper import ServerHandle
+from tooldispatchd.providers.mcp.server import McpTool
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import ContentKind
 
 # No tool's is longer: a prefix has at most 32 characters, the name of a server's tool 128, a declared one 128.
 MAX_NAME: Final = 256
@@ -103,6 +112,23 @@ def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> 
     jobs = {name: plan for name, plan in plans.items() if isinstance(plan, JobPlan) and profile.jobs}
     kept = own | jobs | {name: plans[name] for name in (SEARCH_TOOLS if profile.is_searched else ())}
     return kept | _info(runtime, profile, Described(runtime, kept))
+
+
+class PassingPlan(McpPlan):
+    """A request that goes to the server as it is, and comes back so, in whichever kind its session has its answers."""
+
+    __slots__ = ()
+
+    def __init__(self, runtime: Runtime, kept: ServerHandle, tool: McpTool, name: str) -> None:
+        read = Reader(tool.input, missing={}, wrapped=False)
+        super().__init__(runtime, kept, tool, offered=Offered(name=name, input_schema=tool.input_schema), read=read)
+
+    def start(self, call: Call) -> None:
+        """Send the request, the answer to which is JSON: parts of it, or a text for a model, nobody could read."""
+        call.wanted = AS_JSON
+        if isinstance(call, AgentCall) and call.asked_kind is not None:
+            call.asked_kind = ContentKind.JSON
+        super().start(call)
 
 
 class Toolset:
@@ -379,14 +405,24 @@ class Toolset:
 
     # --- beyond the tools of servers ---
 
-    def passing(self) -> list[SessionServer]:
-        """The servers that the agent may speak with beyond their tools, whether they are up or not."""
-        return [server for server in self._servers if passing.passes(server, self._runtime, self._profile)]
+    def passing(self) -> list[Raw]:
+        """The servers that the agent may speak with beyond their tools and that are up, as `ready` lists them."""
+        return [
+            Raw(
+                msgspec.json.encode(
+                    {"server": each.name, "prefix": each.prefix, "capabilities": each.kept.offer.capabilities}
+                )
+            )
+            for each in self._servers
+            if each.is_settled and each.kept is not None and each.fault is None and self.passing_server(each.name)
+        ]
 
     def passing_server(self, name: str) -> SessionServer | None:
-        """That one of them."""
+        """That server, up or not, where the agent may speak with it beyond its tools."""
         server = self._servers.get(name)
-        return server if server and passing.passes(server, self._runtime, self._profile) else None
+        if server is None or not passing.passes(server.binding.spec, server.use, self._runtime.setup, self._profile):
+            return None
+        return server
 
     def find_method(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """As `find`, of `SERVER!METHOD`."""
@@ -398,7 +434,12 @@ class Toolset:
             return self._not_allowed(name)
         if not server.is_settled:
             return HOLD
-        return passing.find_method(self._runtime, server, method) or self._unknown(name)
+        if server.binding.spec.shared and method in passing.OF_ONE:
+            detail = f"server {server.name} is shared: {method} would be everybody's"
+            return Fault(Code.NOT_ALLOWED, detail, {"source": name})
+        if server.kept is None or server.fault is not None:
+            return server.fault or self._unknown(name)
+        return PassingPlan(self._runtime, server.kept, passing.METHODS[method], name)
 
     @property
     def may_name_workspace(self) -> bool:

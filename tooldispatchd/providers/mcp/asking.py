@@ -14,7 +14,7 @@ back as it came, and is never looked into. What may be asked, and for how long, 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Literal, Protocol
 from urllib.parse import unquote
@@ -36,7 +36,7 @@ from tooldispatchd.providers.mcp.messages import (
 )
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.messages import AskResp, Reply
-from tooldispatchd.wire.questions import Told
+from tooldispatchd.wire.questions import Question
 
 # One connection's questions that wait at once: the agent has other servers too.
 MAX_OPEN: Final = 16
@@ -57,7 +57,7 @@ INTERNAL_ERROR: Final = -32603
 # MCP 2025-06-18, "Sampling", error handling: the user rejected the request.
 REJECTED: Final = -1
 
-KINDS: Final = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
+KINDS: Final = {"roots/list": "roots", "sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
 
 LISTS: Final = frozenset({"notifications/prompts/list_changed", "notifications/resources/list_changed"})
 # What is of interest to who reads a server's resources and prompts.
@@ -71,16 +71,16 @@ class AgentSide(Protocol):
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The folders that servers are told to work on, as `file://` URIs."""
+        """The folders that servers are told to work on, as `file://` URIs, by its profile."""
 
     @property
     def answers(self) -> frozenset[str]:
-        """Those of `sampling` and `elicitation` that the agent answers."""
+        """Those of `KINDS` that the agent answers."""
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:
-        """Ask the agent, and have the question sent; as `wire.questions.Questions.ask`.
+    def ask(self, server: str, asked: Sequence[Question], origin: object = None) -> list[str]:
+        """Ask the agent, and have the questions sent; as `wire.questions.Questions.ask`.
 
-        `told` is not called before this has returned. `origin` is that of the call which it is asked for, if known.
+        No `told` is called before this has returned. `origin` is that of the call which they are asked for, if known.
         """
 
     def hears(self, server: str) -> bool:
@@ -97,8 +97,8 @@ class _Nobody:
     roots: tuple[str, ...] = ()
     answers: frozenset[str] = frozenset()
 
-    def ask(self, kind: str, server: str, params: Raw, told: Told, origin: object = None) -> str | None:  # noqa: ARG002 - a Protocol's
-        return None
+    def ask(self, server: str, asked: Sequence[Question], origin: object = None) -> list[str]:  # noqa: ARG002 - a Protocol's
+        return []
 
     def hears(self, server: str) -> bool:  # noqa: ARG002 - a Protocol's
         return False
@@ -119,13 +119,7 @@ def capabilities(agent: AgentSide) -> dict[str, object]:
 
     Of elicitation the form alone, and of sampling none with tools: both need more of an agent than one answer.
     """
-    offered: dict[str, object] = {}
-    if agent.roots:
-        offered["roots"] = {}
-    for kind in KINDS.values():
-        if kind in agent.answers:
-            offered[kind] = {}
-    return offered
+    return {kind: {} for kind in KINDS.values() if kind in agent.answers or (kind == "roots" and agent.roots)}
 
 
 class JsonRpcError(msgspec.Struct, frozen=True):
@@ -149,6 +143,14 @@ class _Elicited(msgspec.Struct):
     content: dict[str, object] | None = None
 
 
+class _Root(msgspec.Struct):
+    uri: str
+
+
+class _Rooted(msgspec.Struct):
+    roots: list[_Root]
+
+
 class _Cancelled(msgspec.Struct):
     id: int | float | str = msgspec.field(name="requestId")
 
@@ -159,6 +161,7 @@ _decode_cancelled: Final = msgspec.json.Decoder(_Cancelled).decode
 _decode_result: Final[dict[str, Callable[[Raw], object]]] = {
     "sampling": msgspec.json.Decoder(_Sampled).decode,
     "elicitation": msgspec.json.Decoder(_Elicited).decode,
+    "roots": msgspec.json.Decoder(_Rooted).decode,
 }
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -179,6 +182,14 @@ class _Waiting:
         self.due = due
         self.answered = answered
         self.question: str | None = None
+
+
+class ToAsk(msgspec.Struct, frozen=True):
+    """What is to be asked of the agent: a kind, what the server wrote, and the server's key of it in a round."""
+
+    kind: str
+    params: Raw
+    key: str | None = None
 
 
 class QuestionRelay:
@@ -204,44 +215,51 @@ class QuestionRelay:
     def due(self) -> float:
         return min(each.due for each in self.waiting.values()) if self.waiting else math.inf
 
-    def ask(
-        self, method: str, params: Raw | UnsetType, answered: Answered, origin: object = None
-    ) -> Raw | JsonRpcError | int:
-        """Have a server's request answered: the answer at once, or a number under which `answered` waits for it.
-
-        `origin` is as of `AgentSide.ask`.
-        """
+    def read(self, method: str, params: Raw | UnsetType) -> Raw | JsonRpcError | ToAsk:
+        """The answer to a server's request, as far as it can be given at once; else what the agent is to be asked."""
         if self._is_closed:
             return GONE
-        if method == "roots/list":
+        if method == "roots/list" and self.agent.roots:
             roots = [
                 {"uri": uri, "name": unquote(uri.removeprefix("file://").rstrip("/").rpartition("/")[2]) or "/"}
                 for uri in self.agent.roots
             ]
-            return Raw(_encode({"roots": roots})) if roots else UNKNOWN
+            return Raw(_encode({"roots": roots}))
         kind = KINDS.get(method)
         if kind is None or kind not in self.agent.answers:
             return UNKNOWN
+        asked = _read_params(kind, params)
+        return asked if isinstance(asked, JsonRpcError) else ToAsk(kind, asked)
+
+    def ask(self, asked: Sequence[tuple[ToAsk, Answered]], origin: object = None) -> list[int] | JsonRpcError:
+        """Ask the agent all of that, or nothing: the numbers under which each `Answered` waits for its answer.
+
+        `origin` is as of `AgentSide.ask`.
+        """
         now = trio.current_time()
         self._in_vain = [due for due in self._in_vain if due > now]
         # So many the agent may still be busy with.
-        if len(self._in_vain) + sum(each.question is not None for each in self.waiting.values()) >= MAX_OPEN:
+        busy = len(self._in_vain) + sum(each.question is not None for each in self.waiting.values())
+        if busy + len(asked) > MAX_OPEN:
             return CROWDED
-        asked = _read_params(kind, params)
-        if isinstance(asked, JsonRpcError):
-            return asked
-        number = self._wait(self._server.call_s, answered)
-        question = self.agent.ask(kind, self._server.name, asked, partial(self._take, number, kind), origin)
-        waiting = self.waiting.get(number)
-        if waiting is None:
-            # To send the question may be how it is noticed that the agent is gone, which ends its connections.
-            return GONE
-        if question is None:
-            # It answers this kind, so it is asked too much, or is leaving.
-            del self.waiting[number]
+        numbers = [self._wait(self._server.call_s, answered) for _, answered in asked]
+        questions = [
+            Question(each.kind, each.params, partial(self._take, number, each.kind), each.key)
+            for number, (each, _) in zip(numbers, asked, strict=True)
+        ]
+        ids = self.agent.ask(self._server.name, questions, origin)
+        waiting = [self.waiting.get(number) for number in numbers]
+        for each, id_ in zip(waiting, ids, strict=False):
+            if each is None:
+                # To send a question may be how it is noticed that the agent is gone, which ends its connections.
+                return GONE
+            each.question = id_
+        if not ids:
+            # It answers these kinds, so it is asked too much, or is leaving.
+            for number in numbers:
+                self.waiting.pop(number, None)
             return CROWDED
-        waiting.question = question
-        return number
+        return numbers
 
     def pause(self, seconds: float, over: Callable[[], None]) -> int:
         """Call `over` after that time; the number to withdraw it by."""
@@ -337,11 +355,14 @@ class ServerRequests:
         if id_ in self._numbers:
             self._send(_answer(id_, JsonRpcError(INVALID_REQUEST, "The id is one of a request that still waits")))
             return
-        answer = PONG if method == "ping" else self.relay.ask(method, message.params, partial(self._answered, id_))
-        if isinstance(answer, int):
-            self._numbers[id_] = answer
-        else:
-            self._answered(id_, answer)
+        answer = PONG if method == "ping" else self.relay.read(method, message.params)
+        if isinstance(answer, ToAsk):
+            numbers = self.relay.ask([(answer, partial(self._answered, id_))])
+            if not isinstance(numbers, JsonRpcError):
+                self._numbers[id_] = numbers[0]
+                return
+            answer = numbers
+        self._answered(id_, answer)
 
     def take_notification(self, message: Incoming) -> None:
         """Note what the server tells, but progress; what is unknown is ignored."""
@@ -350,6 +371,8 @@ class ServerRequests:
             return
         if method in NOTES and self.relay.agent.hears(self._server):
             params = _read_note(message.params)
+            if params is None and method in LISTS:
+                params = PONG  # that it changed is all that matters
             if params is not None:
                 self.relay.agent.note(self._server, method, params)
         if method == "notifications/message":
@@ -379,7 +402,7 @@ def _answer(id_: Id, answer: Raw | JsonRpcError) -> Outgoing:
 def _read_params(kind: str, params: Raw | UnsetType) -> Raw | JsonRpcError:
     """The question for the agent: encoded anew, as a server's bytes may break the agent's line."""
     if isinstance(params, UnsetType):
-        return JsonRpcError(INVALID_PARAMS, "The request has no params")
+        return PONG if kind == "roots" else JsonRpcError(INVALID_PARAMS, "The request has no params")
     if len(memoryview(params)) > MAX_PARAMS_BYTES:
         return JsonRpcError(INVALID_PARAMS, f"The params are larger than {MAX_PARAMS_BYTES} bytes")
     try:
@@ -411,7 +434,7 @@ def _read_reply(kind: str, reply: Reply | None) -> Raw | JsonRpcError:
             # MCP, "Elicitation": to decline is a result, and has no place for a reason.
             return DECLINED
         reason = f": {printable(why, MAX_REASON_CHARS)}" if isinstance(why, str) and why else ""
-        return JsonRpcError(REJECTED, f"User rejected sampling request{reason}")
+        return JsonRpcError(REJECTED, f"User rejected {kind} request{reason}")
     result = reply.result
     if isinstance(result, UnsetType) or len(memoryview(result)) > MAX_RESULT_BYTES:
         return MALFORMED
@@ -473,14 +496,20 @@ class InputRound:
             seconds = min(FIRST_PAUSE_S * 2 ** (self._number - 1), LONGEST_PAUSE_S)
             self._waiting[""] = self._relay.pause(seconds, partial(self._end, {}))
             return None
+        asked: dict[str, ToAsk] = {}
         for key, request in requests.items():
-            answer = self._relay.ask(request.method, request.params, partial(self._take, key), self._origin)
-            if isinstance(answer, int):
-                self._waiting[key] = answer
-            elif isinstance(answer, JsonRpcError):
+            answer = self._relay.read(request.method, request.params)
+            if isinstance(answer, JsonRpcError):
                 return self._refuse(key, answer)
+            if isinstance(answer, ToAsk):
+                asked[key] = msgspec.structs.replace(answer, key=key)
             else:
                 self._responses[key] = answer
+        if asked:
+            numbers = self._relay.ask([(each, partial(self._take, key)) for key, each in asked.items()], self._origin)
+            if isinstance(numbers, JsonRpcError):
+                return self._refuse(next(iter(asked)), numbers)
+            self._waiting = dict(zip(asked, numbers, strict=True))
         return self._end_if_complete()
 
     def withdraw(self) -> None:

@@ -39,6 +39,7 @@ from tooldispatchd.providers.mcp.messages import (
     MAX_CODE_CHARS,
     Incoming,
     InputRequired,
+    error_data,
     error_in,
     error_words,
     read_input_required,
@@ -111,11 +112,9 @@ def outcome_of(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted = 
     return outcome
 
 
-def failed(server: Server, why: str, *, rpc_code: int | float | str | None = None) -> Fault:
-    """The call failed at the server, and why: a phrase that follows its name."""
-    extras: dict[str, object] = {"server": server.name}
-    if rpc_code is not None:
-        extras["rpc_code"] = rpc_code
+def failed(server: Server, why: str, **rpc: object) -> Fault:
+    """The call failed at the server, and why: a phrase that follows its name; `rpc` is what its error says as it is."""
+    extras = {"server": server.name, **{key: value for key, value in rpc.items() if value is not None}}
     return Fault(Code.TOOL_FAILED, f"the call failed at server {server.name}: {why}", extras)
 
 
@@ -125,7 +124,7 @@ def _read(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted) -> Out
         if tool.result is Result.WHOLE:
             return _own_error(error, server)
         words, code = error_words(error, tool.method)
-        return failed(server, words, rpc_code=code)
+        return failed(server, words, rpc_code=code, rpc_data=error_data(error))
     if isinstance(reply.result, UnsetType):
         return failed(server, "its answer holds neither a result nor an error")
     try:

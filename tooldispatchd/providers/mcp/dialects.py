@@ -58,7 +58,8 @@ class Dialect:
             params: dict[str, object] = {**_decode_members(arguments), **(answered or {})}
             # What an agent calls so is not passed on: that is between this client and the server.
             params.pop("_meta", None)
-            return self.request(number, tool.method, params, meta=meta)
+            # With the arguments, as of any call: it may have to be sent once more.
+            return msgspec.structs.replace(self.request(number, tool.method, params, meta=meta), arguments=arguments)
         more = self._with(meta)
         if answered:
             more = b"," + _encode(answered)[1:-1] + more

@@ -213,6 +213,9 @@ MAX_ITEMS: Final = 8
 # An error's data, where it is looked at.
 MAX_DATA_BYTES: Final = 64 * 1024
 
+# What of it goes into a fault, which a model may be shown.
+MAX_TOLD_DATA_BYTES: Final = 1024
+
 # MCP 2026-07-28, "Error codes"; the last two were in 2025-11-25 and before.
 HEADER_MISMATCH: Final = -32020
 MISSING_CAPABILITY: Final = -32021
@@ -243,6 +246,7 @@ class _Speaks(msgspec.Struct):
     supported: list[str]
 
 
+_decode_value: Final = msgspec.json.Decoder().decode
 _decode_error: Final = msgspec.json.Decoder(_Error).decode
 _decode_pages: Final = msgspec.json.Decoder(_Pages).decode
 _decode_lacking: Final = msgspec.json.Decoder(_Lacking).decode
@@ -267,6 +271,12 @@ def error_words(error: Raw, method: str = "") -> tuple[str, int | float | str | 
     meaning = _meaning(code, said.data, method)
     words = f"{meaning}: {message}" if meaning else message
     return words if code is None else f"{words} (code {code})", code
+
+
+def error_data(error: Raw) -> object:
+    """The data of a JSON-RPC error where it is small; None where there is none."""
+    said = decoded(_decode_error, error)
+    return None if said is None else decoded(_decode_value, said.data, MAX_TOLD_DATA_BYTES)
 
 
 def _meaning(code: int | float | str | None, data: Raw | UnsetType, method: str) -> str:

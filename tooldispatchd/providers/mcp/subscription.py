@@ -46,13 +46,17 @@ class _Besides(msgspec.Struct, frozen=True):
     logging: object = None
 
 
-class _Params(msgspec.Struct, frozen=True):
-    uri: str = ""
-    level: str = ""
+class _Level(msgspec.Struct, frozen=True):
+    level: str
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    uri: str
 
 
 _decode_besides: Final = msgspec.json.Decoder(_Besides).decode
-_decode_params: Final = msgspec.json.Decoder(_Params).decode
+_decode_level: Final = msgspec.json.Decoder(_Level).decode
+_decode_resource: Final = msgspec.json.Decoder(_Resource).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -62,7 +66,7 @@ class Subscription:
     `listen` makes the request, `end` ends it when another has taken its place, `list_again` has the tools listed. One
     that ends (a proxy that cuts what is idle, a server that is renewed) is made again after the waits of
     `SUBSCRIBE_AGAIN_S`, and once it stands the tools are listed again, as changes may have been missed. One that is
-    refused is not made again, until something else is wanted.
+    refused is made again without resources, and after that not until something else is wanted.
     """
 
     __slots__ = (
@@ -118,19 +122,20 @@ class Subscription:
         offers = self._has.logging is not None if method == SET_LEVEL else self._has.resources.subscribe
         if not offers:
             return _error(METHOD_NOT_FOUND, "Method not found")
-        # Its plan has looked at it.
-        params = _decode_params(call.arguments)
+        # The plan has looked at the one member that each of them has, and at no other that somebody may add.
         if method == SET_LEVEL:
-            self._log_from(params.level)
-        elif method == UNSUBSCRIBE:
-            self._is_stale = self._is_stale or params.uri in self._uris
-            self._uris.pop(params.uri, None)
-        elif len(params.uri) > MAX_URI_CHARS:
+            self._log_from(_decode_level(call.arguments).level)
+            return Answer("{}")
+        uri = _decode_resource(call.arguments).uri
+        if method == UNSUBSCRIBE:
+            self._is_stale = self._is_stale or uri in self._uris
+            self._uris.pop(uri, None)
+        elif len(uri) > MAX_URI_CHARS:
             return _error(INVALID_PARAMS, f"A URI of more than {MAX_URI_CHARS} characters")
-        elif params.uri not in self._uris:
+        elif uri not in self._uris:
             if len(self._uris) >= MAX_RESOURCES:
                 return _error(INVALID_PARAMS, f"More than {MAX_RESOURCES} subscriptions to resources")
-            self._uris[params.uri] = None
+            self._uris[uri] = None
             self._is_stale = True
         return Answer("{}")
 
@@ -148,7 +153,11 @@ class Subscription:
             self._open = None
             self._ends = 1 if now - self._began >= STEADY_S else self._ends + 1
             again_s = SUBSCRIBE_AGAIN_S[min(self._ends, len(SUBSCRIBE_AGAIN_S)) - 1]
-            self._due = math.inf if _is_refusal(reply) else now + again_s
+            self._due = now + again_s
+            if _is_refusal(reply):
+                # It may be one of the resources that is refused, and changes of the lists are still to be told.
+                self._due = now if self._uris else math.inf
+                self._uris.clear()
         if now >= self._due:
             if self._open is None:
                 wanted = self._wanted()

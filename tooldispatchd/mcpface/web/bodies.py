@@ -112,8 +112,11 @@ def _params_of(params: Raw | UnsetType) -> _Params:
 
 
 def mismatch(peeked: Peeked, *, version: str | None, method: str | None, name: str | None) -> str | None:
-    """What of the headers does not repeat the body (2026-07-28), or None where all of them do."""
-    if version != peeked.version:
+    """What of the headers does not repeat the body (2026-07-28), or None where all of them do.
+
+    A request that says no revision in its body is wrong in another way, which the Face tells.
+    """
+    if peeked.version is not None and version != peeked.version:
         return "MCP-Protocol-Version"
     if not peeked.is_request:
         return None

@@ -50,8 +50,11 @@ _JSON: Final = ("Content-Type", "application/json")
 class TokenVerifier(Protocol):
     """Knows the tokens of a place's authorization server."""
 
-    async def verify(self, token: str) -> str | None:
-        """Whose token it is; None where it is none. Raises `MissingScopeError` and `NoKeysError`."""
+    async def verify(self, token: str) -> tuple[str, float] | None:
+        """Whose token it is, and until when on trio's clock; None where it is none.
+
+        Raises `MissingScopeError` and `NoKeysError`.
+        """
 
 
 class NoKeysError(Exception):
@@ -123,7 +126,8 @@ async def _identify(site: Site, head: Head) -> Credential:
         found = site.guard.identify(head)
         if not isinstance(found, Unverified):
             return found
-        return Credential(site.place.open_profile, await _verify(site, head, found.token))
+        holder, until = await _verify(site, head, found.token)
+        return Credential(site.place.open_profile, holder, until=until)
     except RefusalError as refusal:
         refused = refusal
     if refused.event is not None:
@@ -131,17 +135,17 @@ async def _identify(site: Site, head: Head) -> Credential:
     raise refused
 
 
-async def _verify(site: Site, head: Head, token: str) -> str:
-    """Whose token of the authorization server it is; raises `RefusalError`."""
+async def _verify(site: Site, head: Head, token: str) -> tuple[str, float]:
+    """Whose token of the authorization server it is, and until when; raises `RefusalError`."""
     try:
-        holder = None if site.verifier is None else await site.verifier.verify(token)
+        found = None if site.verifier is None else await site.verifier.verify(token)
     except MissingScopeError:
         raise site.guard.unauthorised(head, "insufficient_scope") from None
     except NoKeysError:
         raise RefusalError(503, [("Retry-After", "30")]) from None
-    if holder is None:
+    if found is None:
         raise site.guard.unauthorised(head, "invalid_token", event="token refused")
-    return holder
+    return found
 
 
 class _Exchange:
@@ -243,8 +247,10 @@ class _Exchange:
 
     async def _reply(self, session: WebSession, feed: MessageFeed, peeked: Peeked) -> None:
         reader = feed.attach()
+        # A call has its own end; what only listens has that of its token.
+        until = self._credential.until if peeked.method == "subscriptions/listen" else math.inf
         try:
-            await _while_connected(self._connection, partial(self._tell, session, feed, reader, peeked))
+            await _while_connected(self._connection, partial(self._tell, session, feed, reader, peeked), until=until)
         finally:
             feed.detach(reader)
 
@@ -269,7 +275,7 @@ class _Exchange:
             await self._connection.answer(202, self._headers)
             return
         answer = messages[-1][1]
-        is_modern = self._revision == FIRST_MODERN
+        is_modern = self._revision == FIRST_MODERN or (peeked.version is not None and self._key is None)
         status = status_of(answer) if is_modern else 200 if peeked.is_readable else 400
         await self._connection.answer(status, [*self._headers, _JSON], answer)
 
@@ -292,7 +298,8 @@ class _Exchange:
             after = feed.read
         reader = feed.attach()
         try:
-            await _while_connected(self._connection, partial(self._stream, session, feed, reader, after=after))
+            stream = partial(self._stream, session, feed, reader, after=after)
+            await _while_connected(self._connection, stream, until=self._credential.until)
         finally:
             feed.detach(reader)
 
@@ -325,8 +332,10 @@ def _read_event_id(text: str | None) -> tuple[int, int | None]:
     return (int(number), int(after)) if is_ours else (UNASKED, None)
 
 
-async def _while_connected(connection: ClientConnection, work: Callable[[], Awaitable[None]]) -> None:
-    """Do `work` until it is done or the client is gone; raises what it raises, or `ConnectionEndError`."""
+async def _while_connected(
+    connection: ClientConnection, work: Callable[[], Awaitable[None]], *, until: float = math.inf
+) -> None:
+    """Do `work` until it is done, or the client is gone, or too late; raises what it does, or `ConnectionEndError`."""
     failed: RefusalError | ConnectionEndError | None = ConnectionEndError()
 
     async def do() -> None:
@@ -339,6 +348,7 @@ async def _while_connected(connection: ClientConnection, work: Callable[[], Awai
         nursery.cancel_scope.cancel()
 
     async with trio.open_nursery() as nursery:
+        nursery.cancel_scope.deadline = until
         nursery.start_soon(do)
         with suppress(ConnectionEndError):
             await connection.gone()

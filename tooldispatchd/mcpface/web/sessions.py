@@ -27,7 +27,7 @@ from tooldispatchd.mcpface.web.logbook import LogBook
 from tooldispatchd.wire.lines import LineCutter, LongLine
 from tooldispatchd.wire.webplaces import WebPlace
 
-# Under the thousand that the daemon gives one user by default (`limits.sessions_per_uid`).
+# Of all places. Under the thousand that the daemon gives one user by default (`limits.sessions_per_uid`).
 MAX_SESSIONS: Final = 900
 # Where others are waiting, a session that nobody has used for so long makes room.
 SPARE_S: Final = 60.0
@@ -46,8 +46,6 @@ READ_BYTES: Final = 64 * 1024
 UNREAD_BYTES: Final = 1024 * 1024
 # Unread by the daemon: more, and the client's requests wait.
 UNSENT_BYTES: Final = 1024 * 1024
-# One answer of a tool, with what is around it; a longer line would be a defect.
-MAX_ANSWER_BYTES: Final = 2**40
 # How often a session that waits for room looks for it.
 ROOM_S: Final = 0.05
 
@@ -127,7 +125,7 @@ class WebSession:
 
     # --- the daemon's side ---
 
-    async def run(self, door: str) -> None:
+    async def run(self, door: str, max_answer_bytes: int) -> None:
         """Carry lines until the session is over."""
         why = "the session has ended"
         try:
@@ -135,7 +133,7 @@ class WebSession:
                 try:
                     with trio.fail_after(CONNECT_S):
                         await channel.connect("\0" + door)
-                    why = await self._carry(channel)
+                    why = await self._carry(channel, LineCutter(max_answer_bytes))
                 except (OSError, trio.TooSlowError):
                     why = "the daemon cannot be reached"
         finally:
@@ -148,27 +146,30 @@ class WebSession:
             self._booked = 0
             self._changed.unpark_all()
 
-    async def _carry(self, channel: trio.socket.SocketType) -> str:
+    async def _carry(self, channel: trio.socket.SocketType, cutter: LineCutter) -> str:
+        why = "the daemon has ended the session"
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write, channel)
             nursery.start_soon(self._wake)
             nursery.start_soon(self._watch_end, nursery.cancel_scope)
-            cutter = LineCutter(MAX_ANSWER_BYTES)
             while chunk := await channel.recv(READ_BYTES):
                 for line in cutter.cut(chunk):
-                    if not isinstance(line, LongLine):
+                    if isinstance(line, LongLine):
+                        why = "the daemon sent a line that is too long"
+                        self.end()
+                    else:
                         self._face.take_daemon(bytes(line), trio.current_time())
                 self._settle(cutter.held)
-                await self._have_room()
+                await self._have_room(cutter.held)
             nursery.cancel_scope.cancel()
-        return "the daemon has ended the session"
+        return why
 
-    async def _have_room(self) -> None:
-        """Wait until the client has read enough of what it was told."""
+    async def _have_room(self, held: int) -> None:
+        """Wait until the client has read enough of what it was told; a line that has begun comes to its end."""
         while not self.is_over and self._booked and sum(feed.unread for feed in self._reading()) > UNREAD_BYTES:
             await self._changed.park()
         # What other sessions of this owner give back is told by no event.
-        while not self.is_over and self._booked > UNREAD_BYTES and self._budget.is_full(self.owner):  # noqa: ASYNC110
+        while not self.is_over and self._booked - held > UNREAD_BYTES and self._budget.is_full(self.owner):  # noqa: ASYNC110
             await trio.sleep(ROOM_S)
 
     def _reading(self) -> list[MessageFeed]:
@@ -257,11 +258,22 @@ class WebSessions:
     """The sessions of one place. Those without a handshake are found by their credential or, without a token, by the
     connection that they came over; and by what only their answers told."""
 
-    def __init__(self, place: WebPlace, nursery: trio.Nursery, budget: ByteBudget, log: LogBook) -> None:
+    def __init__(
+        self,
+        place: WebPlace,
+        nursery: trio.Nursery,
+        *,
+        budget: ByteBudget,
+        log: LogBook,
+        most: int,
+        max_answer_bytes: int,
+    ) -> None:
         self._place = place
         self._nursery = nursery
         self._budget = budget
         self._log = log
+        self._most = most
+        self._max_answer_bytes = max_answer_bytes
         self._sessions: dict[str, WebSession] = {}
         self._stateless: dict[Hashable, WebSession] = {}
         self._by_key: OrderedDict[str, WebSession] = OrderedDict()
@@ -273,7 +285,7 @@ class WebSessions:
     def find(self, key: str, credential: Credential) -> WebSession:
         """The session of that id; raises `RefusalError` where this credential has none such."""
         session = self._sessions.get(key)
-        if session is None or session.is_over or session.credential != credential:
+        if session is None or session.is_over or session.credential.whose != credential.whose:
             raise RefusalError(404)
         return session
 
@@ -291,9 +303,9 @@ class WebSessions:
         """The session for a request that names none: the one that gave one of `keys`, else the caller's own."""
         for key in keys:
             found = self._by_key.get(key)
-            if found is not None and not found.is_over and found.credential == credential:
+            if found is not None and not found.is_over and found.credential.whose == credential.whose:
                 return found
-        caller = (credential.profile, credential.holder) if credential.holder else connection
+        caller = credential.whose if credential.holder else connection
         session = self._stateless.get(caller)
         if session is None or session.is_over:
             session = self._stateless[caller] = self.open(credential, owner, idle_s=STATELESS_IDLE_S)
@@ -320,7 +332,7 @@ class WebSessions:
     def _make_room(self, owner: str) -> None:
         own = [session for session in self._sessions.values() if session.owner == owner]
         # Half for one owner: the rest is left for those who come later.
-        if len(self._sessions) < MAX_SESSIONS and len(own) < MAX_SESSIONS // 2:
+        if len(self._sessions) < self._most and len(own) < self._most // 2:
             return
         spare_at = trio.current_time() - SPARE_S
         spare = [session for session in own if session.is_idle and session.used_at < spare_at]
@@ -331,7 +343,7 @@ class WebSessions:
     async def _run(self, session: WebSession) -> None:
         """Run a session; the guard of what is wrong with it alone."""
         try:
-            await session.run(self._place.door)
+            await session.run(self._place.door, self._max_answer_bytes)
         except Exception as error:  # noqa: BLE001  # guard: one client's session
             self._log.incident("session failed", error)
         finally:

@@ -27,7 +27,7 @@ from tooldispatchd.wire.webplaces import WebPlace, WebPlaces
 MAX_CONNECTIONS: Final = 2048
 # Where the service may have fewer descriptors, sessions have a third of what these leave, and connections the rest.
 OWN_DESCRIPTORS: Final = 64
-# Without descriptors, accepting at once would only spin.
+# Without descriptors, or with whatever else the kernel lacks, accepting at once would only spin.
 ACCEPT_PAUSE_S: Final = 0.1
 
 
@@ -146,8 +146,9 @@ async def _listen(site: Site, connections: Connections, home: trio.Nursery) -> N
             try:
                 accepted, address = await listening.accept()
             except OSError as error:
-                if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}:
-                    site.log.tell("no descriptor for a connection", place=place.where)
+                # A client that broke off has been taken out of the queue; whatever else it is, is still so.
+                if error.errno != errno.ECONNABORTED:
+                    site.log.tell("connection not accepted", place=place.where, why=error.strerror or "unknown")
                     await trio.sleep(ACCEPT_PAUSE_S)
                 continue
             named = address[0] if isinstance(address, tuple) else ""
@@ -185,8 +186,11 @@ async def _serve(
 
 async def _talk(site: Site, connection: ClientConnection, stream: trio.abc.Stream) -> None:
     if isinstance(stream, trio.SSLStream):
-        with trio.fail_after(HEAD_S):
-            await stream.do_handshake()
+        try:
+            with trio.fail_after(HEAD_S):
+                await stream.do_handshake()
+        except (trio.TooSlowError, trio.BrokenResourceError):
+            raise ConnectionEndError from None
     while not connection.is_ending:
         try:
             head = await connection.next_head()

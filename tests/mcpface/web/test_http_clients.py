@@ -63,6 +63,21 @@ def test_a_session_that_was_ended_is_not_found(place: Place) -> None:
     until(lambda: caller.ask("ping").status == 404)
 
 
+def test_a_session_that_is_ended_ends_its_calls(place: Place) -> None:
+    caller = opened(place)
+    body = b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"nap","arguments":{}}}'
+    head = "".join(f"{name}: {value}\r\n" for name, value in caller.headers.items())
+    request = f"POST /mcp HTTP/1.1\r\nHost: localhost:{place[1]}\r\n{head}Content-Length: {len(body)}\r\n\r\n"
+    with raw(place[1], request.encode() + body) as connection:
+        until(lambda: bool(place[0].running("sleep 30; echo 1")))
+        assert caller.send("DELETE").status == 204
+        answer = b""
+        while b'"isError":true' not in answer:
+            answer += connection.recv(4096)
+    assert b"the session has ended" in answer
+    until(lambda: not place[0].running("sleep 30; echo 1"))
+
+
 @pytest.mark.parametrize("key", ["nothing", "x" * 500])
 def test_a_session_that_never_was_is_not_found(place: Place, key: str) -> None:
     assert Caller(place[1]).ask("ping", Mcp_Session_Id=key).status == 404

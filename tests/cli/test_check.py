@@ -183,6 +183,26 @@ def test_an_explanation_says_what_was_understood_and_no_secret(
     )
 
 
+def test_an_explanation_says_who_may_come_in_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "t.toml"
+    places = ["unix:/run/t.sock?profile=own&uid=0", "http://127.0.0.1:1?profiles=own,web&hosts=tools.example", "stdio"]
+    file.write_text(f'[daemon]\nlisten = {places}\n[agents.own]\ntoken = "t"\n[agents.web]\n')
+    assert run_check("--config", str(file), "--explain") == 0
+    assert capsys.readouterr().out.endswith(
+        """\
+    place unix:/run/t.sock
+        profiles: own
+        users: 0
+    place http://127.0.0.1:1
+        profiles: own, web
+        without a token: none
+        hosts: tools.example
+    place stdio
+        profiles: all
+"""
+    )
+
+
 def test_an_explanation_says_where_what_other_files_declare_was_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tooldispatchd.children.descriptors import occupy_standard
     from tooldispatchd.config.config_report import printable
     from tooldispatchd.config.configuration import ConfigError, find_configuration, load
+    from tooldispatchd.config.http_places import explain_places
     from tooldispatchd.config.machine import absent
 
     occupy_standard()
@@ -89,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         needs = f"needs {' and '.join(asked)}" if asked else "open to everyone who may connect"
         at = f" ({loaded.where(('agents', name))})" if arguments.explain and name in catalog.config.agents else ""
         print(f"    profile {name}: {needs}{printable(at)}")
-    for line in explain(catalog, loaded.where) if arguments.explain else ():
+    for line in (*explain(catalog, loaded.where), *explain_places(catalog)) if arguments.explain else ():
         print(f"    {printable(line)}")
     return 0
 

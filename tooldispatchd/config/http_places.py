@@ -16,7 +16,7 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE
-from tooldispatchd.config.listen_values import ListenAddress, ListenKind
+from tooldispatchd.config.listen_values import ListenAddress, ListenKind, parse_places
 
 # By their names here, as tokens may go there without TLS.
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -51,6 +51,20 @@ def http_warnings(places: Iterable[ListenAddress]) -> Iterator[str]:
         if place.kind is ListenKind.HTTP and not place.is_loopback:
             where = place.text.partition("?")[0]
             yield f"{where}: without TLS whoever sees the network reads tokens and all that is said; https:// has it"
+
+
+def explain_places(catalog: Catalog) -> Iterator[str]:
+    """The places of a configuration in lines for a person, as `catalog.explanation` has them: who may come in there."""
+    for place in parse_places(catalog.config.daemon.listen, catalog.profiles)[0]:
+        yield f"place {place.text.partition('?')[0]}"
+        if place.kind.is_http:
+            yield f"    profiles: {', '.join(admitted_profiles(place, catalog))}"
+            shown = f"with a token of {place.auth}" if place.auth else "without a token"
+            yield f"    {shown}: {open_profile(place, catalog) or 'none'}"
+        else:
+            yield f"    profiles: {', '.join(place.named_profiles) or 'all'}"
+        told = {"users": place.uids, "groups": place.gids, "hosts": place.hosts, "origins": place.origins}
+        yield from (f"    {key}: {', '.join(names)}" for key, names in told.items() if names)
 
 
 def _problems(place: ListenAddress, catalog: Catalog) -> Iterator[Problem]:

@@ -40,10 +40,14 @@ STOP_S: Final = 1.0
 READ_BYTES: Final = 64 * 1024
 # A line of its log has a handful of short fields; one of a traceback is no longer.
 MAX_LOGGED_BYTES: Final = 4 * 1024
+# An answer has its content as text, and once more as parts; in JSON each may be twice as long as it is. Room for the
+# longest one is reserved, and more is not to be had.
+MAX_ANSWER_BYTES: Final = 1024 * 1024 * 1024
 # In a row, so that one that complains without end does not hold the loop.
 LINES_IN_A_TURN: Final = 64
-# Python's ssl looks for the authorities of an issuer of tokens there.
-TRUST: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+# How an issuer of tokens is reached: the authorities that Python's ssl trusts, and proxies.
+PROXIES: Final = ("https_proxy", "all_proxy", "no_proxy")
+PASSED: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", *PROXIES, *(name.upper() for name in PROXIES))
 
 
 class WebSide:
@@ -94,10 +98,11 @@ class WebSide:
 
     def _spawn(self) -> Child:
         places = [web_place(door, self._catalog, fd) for fd, door in enumerate(self._doors, SPEC_FD + 1)]
-        spec = WebPlaces(tuple(places), self._catalog.config.limits.max_line_bytes)
+        limits = self._catalog.config.limits
+        spec = WebPlaces(tuple(places), limits.max_line_bytes, min(4 * limits.max_content_bytes, MAX_ANSWER_BYTES))
         # It finds what we have imported, wherever that lies.
         env = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        env |= {name: os.environ[name] for name in TRUST if name in os.environ}
+        env |= {name: os.environ[name] for name in PASSED if name in os.environ}
         with _memory_file(msgspec.json.encode(spec)) as fd:
             sockets = {place.fd: door.listening.fileno() for place, door in zip(places, self._doors, strict=True)}
             return self._family.spawn(ARGV, env=env, extra={SPEC_FD: fd, **sockets}, is_joined=True)

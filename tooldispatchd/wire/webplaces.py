@@ -40,7 +40,8 @@ class WebPlace(msgspec.Struct, frozen=True):
 
 
 class WebPlaces(msgspec.Struct, frozen=True):
-    """All places of a daemon; `max_line_bytes` is the longest line that it takes."""
+    """All places of a daemon; the longest line that it takes, and the longest that it gives."""
 
     places: tuple[WebPlace, ...]
     max_line_bytes: int
+    max_answer_bytes: int

@@ -44,6 +44,12 @@ def test_a_client_opens_a_session_and_calls(place: Place) -> None:
     assert answered.message["result"]["content"] == [{"type": "text", "text": "1"}]
 
 
+def test_a_long_answer_comes_whole(place: Place) -> None:
+    text = "x" * 3_000_000
+    (part,) = opened(place).call("echo", text).message["result"]["content"]
+    assert part["text"].strip('"') == text
+
+
 def test_what_comes_before_the_answer_makes_a_stream_of_events(place: Place) -> None:
     answered = opened(place).call("steps", {}, _meta={"progressToken": "p"})
     assert answered.headers["content-type"] == "text/event-stream"
@@ -55,6 +61,21 @@ def test_a_session_that_was_ended_is_not_found(place: Place) -> None:
     caller = opened(place)
     assert caller.send("DELETE").status == 204
     until(lambda: caller.ask("ping").status == 404)
+
+
+def test_a_session_that_is_ended_ends_its_calls(place: Place) -> None:
+    caller = opened(place)
+    body = b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"nap","arguments":{}}}'
+    head = "".join(f"{name}: {value}\r\n" for name, value in caller.headers.items())
+    request = f"POST /mcp HTTP/1.1\r\nHost: localhost:{place[1]}\r\n{head}Content-Length: {len(body)}\r\n\r\n"
+    with raw(place[1], request.encode() + body) as connection:
+        until(lambda: bool(place[0].running("sleep 30; echo 1")))
+        assert caller.send("DELETE").status == 204
+        answer = b""
+        while b'"isError":true' not in answer:
+            answer += connection.recv(4096)
+    assert b"the session has ended" in answer
+    until(lambda: not place[0].running("sleep 30; echo 1"))
 
 
 @pytest.mark.parametrize("key", ["nothing", "x" * 500])
@@ -96,6 +117,39 @@ def test_headers_of_that_revision_say_what_the_body_says(place: Place, headers: 
     answered = caller.ask("tools/call", params, **headers)
     assert answered.status == 400
     assert answered.message["error"]["code"] == -32020
+
+
+STATED = META["_meta"]
+UNSTATED = {name: value for name, value in STATED.items() if "protocolVersion" not in name}
+UNKNOWN = "2999-01-01"
+
+
+@pytest.mark.parametrize(
+    ("revision", "method", "params", "wrong"),
+    [
+        (MODERN, "tools/list", {}, (400, -32602)),
+        (MODERN, "tools/list", {"_meta": UNSTATED}, (400, -32602)),
+        (MODERN, "tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": MODERN}}, (400, -32602)),
+        (
+            UNKNOWN,
+            "tools/list",
+            {"_meta": STATED | {"io.modelcontextprotocol/protocolVersion": UNKNOWN}},
+            (400, -32022),
+        ),
+        (UNKNOWN, "tools/list", META, (400, -32020)),
+        (MODERN, "tools/call", META | {"name": "nothing"}, (400, -32602)),
+        (MODERN, "ping", META, (404, -32601)),
+        (MODERN, "initialize", META, (404, -32601)),
+    ],
+)
+def test_the_status_says_what_is_wrong_in_that_revision(
+    place: Place, revision: str, method: str, params: dict[str, object], wrong: tuple[int, int]
+) -> None:
+    caller = Caller(place[1], **{"MCP-Protocol-Version": revision})
+    name = {"Mcp_Name": str(params["name"])} if "name" in params else {}
+    answered = caller.ask(method, params, Mcp_Method=method, **name)
+    assert (answered.status, answered.message["error"]["code"]) == wrong
+    assert answered.message["id"] == 1
 
 
 def test_to_close_the_answer_is_to_cancel_the_call_in_that_revision(place: Place) -> None:

@@ -1,6 +1,8 @@
 """Tokens of an authorization server at a real place: which open it, and what is told of those that do not."""
 
+import http.client
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from tests.daemon.spawned import PATIENCE_S
 from tests.mcpface.web.calling import CONFIG, Caller, web_daemon
 
 AUDIENCE: Final = "https://tools.example/mcp"
@@ -139,6 +142,33 @@ def test_a_session_belongs_to_the_subject_that_opened_it(place: tuple[Caller, st
     caller.initialize()
     assert caller.ask("ping", **bearer(place[1], sub="bob")).status == 404
     assert caller.ask("ping", **bearer(place[1], exp=int(time.time()) + 900)).status == 200
+
+
+def test_a_stream_ends_with_its_token(place: tuple[Caller, str]) -> None:
+    # Clocks may differ by half a minute.
+    caller = Caller(place[0].port, **bearer(place[1], exp=int(time.time()) - 26))
+    caller.initialize()
+    with pytest.raises(http.client.IncompleteRead):
+        caller.send("GET")
+    assert caller.ask("ping").status == 401
+    assert caller.ask("ping", **bearer(place[1])).status == 200
+
+
+def test_an_issuer_is_reached_through_the_proxy_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issuer = "https://login.example"
+    table = f'[http_auth.company]\nissuer = "{issuer}"\naudience = "{AUDIENCE}"\n'
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        with web_daemon(tmp_path, "profile=default&auth=company", CONFIG + table) as (_, port):
+            asking = threading.Thread(target=Caller(port).ask, args=("ping",), kwargs=bearer(issuer))
+            asking.start()
+            proxy.settimeout(PATIENCE_S)
+            connection = proxy.accept()[0]
+            with connection:
+                assert connection.recv(4096).startswith(b"CONNECT login.example:443 ")
+            asking.join()
 
 
 def test_an_issuer_that_is_not_there_is_no_fault_of_the_token(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ kept, within a bound.
 
 from contextlib import suppress
 from email.utils import formatdate
-from typing import Final
+from typing import Final, NoReturn
 
 import h11
 import trio
@@ -104,14 +104,14 @@ class ClientConnection:
         finally:
             budget.change(owner, -len(gathered))
 
-    async def gone(self) -> None:
-        """Wait until the client has closed the connection."""
+    async def gone(self) -> NoReturn:
+        """Raise `ConnectionEndError` when the client has closed the connection."""
         while self._ahead <= AHEAD_BYTES:
             chunk = await self._receive()
             self._ahead += len(chunk)
             self._feed(chunk)
             if not chunk:
-                return
+                raise ConnectionEndError
         await trio.sleep_forever()
 
     # --- answers ---

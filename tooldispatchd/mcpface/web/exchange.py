@@ -9,24 +9,14 @@ Since revision 2026-07-28 there is POST alone, and to close its answer is to can
 
 import math
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.mcpface.web.bodies import (
-    FIRST_MODERN,
-    FIRST_PRIMED,
-    HEADER_MISMATCH,
-    REVISIONS,
-    Peeked,
-    error_body,
-    is_error,
-    mismatch,
-    peek_body,
-    status_of,
-)
+from tooldispatchd.mcpface.jsonrpc import PARSE_ERROR, error_json
+from tooldispatchd.mcpface.revisions import R2025_11, R2026_07, REVISIONS
+from tooldispatchd.mcpface.web.bodies import HEADER_MISMATCH, Peeked, is_error, mismatch, peek_body, status_of
 from tooldispatchd.mcpface.web.budget import ByteBudget
 from tooldispatchd.mcpface.web.connection import ClientConnection, ConnectionEndError
 from tooldispatchd.mcpface.web.feeds import MessageFeed
@@ -41,6 +31,10 @@ JSON_S: Final = 5.0
 COMMENT_S: Final = 15.0
 # So long an answer to a wrong token takes: guessing is slow on each of few connections.
 WRONG_TOKEN_S: Final = 0.5
+# Without sessions and without a handshake.
+STATELESS: Final = R2026_07.name
+# Since then a stream begins with an event without data, so that it can be resumed from its very beginning.
+PRIMED: Final = R2025_11.name
 # The feed of what is said unasked.
 UNASKED: Final = 0
 _COMMENT: Final = b":\n\n"
@@ -50,8 +44,11 @@ _JSON: Final = ("Content-Type", "application/json")
 class TokenVerifier(Protocol):
     """Knows the tokens of a place's authorization server."""
 
-    async def verify(self, token: str) -> str | None:
-        """Whose token it is; None where it is none. Raises `MissingScopeError` and `NoKeysError`."""
+    async def verify(self, token: str) -> tuple[str, float] | None:
+        """Whose token it is, and until when on trio's clock; None where it is none.
+
+        Raises `MissingScopeError` and `NoKeysError`.
+        """
 
 
 class NoKeysError(Exception):
@@ -123,7 +120,8 @@ async def _identify(site: Site, head: Head) -> Credential:
         found = site.guard.identify(head)
         if not isinstance(found, Unverified):
             return found
-        return Credential(site.place.open_profile, await _verify(site, head, found.token))
+        holder, until = await _verify(site, head, found.token)
+        return Credential(site.place.open_profile, holder, until=until)
     except RefusalError as refusal:
         refused = refusal
     if refused.event is not None:
@@ -131,17 +129,17 @@ async def _identify(site: Site, head: Head) -> Credential:
     raise refused
 
 
-async def _verify(site: Site, head: Head, token: str) -> str:
-    """Whose token of the authorization server it is; raises `RefusalError`."""
+async def _verify(site: Site, head: Head, token: str) -> tuple[str, float]:
+    """Whose token of the authorization server it is, and until when; raises `RefusalError`."""
     try:
-        holder = None if site.verifier is None else await site.verifier.verify(token)
+        found = None if site.verifier is None else await site.verifier.verify(token)
     except MissingScopeError:
         raise site.guard.unauthorised(head, "insufficient_scope") from None
     except NoKeysError:
         raise RefusalError(503, [("Retry-After", "30")]) from None
-    if holder is None:
+    if found is None:
         raise site.guard.unauthorised(head, "invalid_token", event="token refused")
-    return holder
+    return found
 
 
 class _Exchange:
@@ -157,6 +155,7 @@ class _Exchange:
         self._headers = cors
         self._revision = head.get(b"mcp-protocol-version")
         self._key = head.get(b"mcp-session-id")
+        self._is_stateless = self._revision == STATELESS
         # Without a credential, its address; on a Unix socket all are one.
         self._owner = f"{credential.profile} {credential.holder}" if credential.holder else f"at {connection.address}"
 
@@ -165,8 +164,9 @@ class _Exchange:
         if self._head.path != self._site.place.path:
             raise RefusalError(404)
         method = self._head.method
-        if method not in {"GET", "POST", "DELETE"} or (method != "POST" and self._revision == FIRST_MODERN):
-            raise RefusalError(405, [("Allow", "POST" if self._revision == FIRST_MODERN else "GET, POST, DELETE")])
+        allowed = ("POST",) if self._is_stateless else ("GET", "POST", "DELETE")
+        if method not in allowed:
+            raise RefusalError(405, [("Allow", ", ".join(allowed))])
         if method == "POST":
             await self._post()
         elif method == "GET":
@@ -189,18 +189,19 @@ class _Exchange:
             raise RefusalError(415)
         body = await self._connection.body(self._site.max_body_bytes, self._site.budget, self._owner)
         peeked = peek_body(body)
-        if self._revision is not None and self._revision not in REVISIONS and peeked.version is None:
+        if self._revision is not None and self._revision not in REVISIONS and peeked.revision is None:
             raise RefusalError(400)
-        if self._revision == FIRST_MODERN or (peeked.version is not None and self._key is None):
-            await self._post_modern(body, peeked)
+        self._is_stateless |= peeked.revision is not None and self._key is None
+        if self._is_stateless:
+            await self._post_stateless(body, peeked)
         else:
             await self._post_in_session(body, peeked)
 
-    async def _post_modern(self, body: bytes, peeked: Peeked) -> None:
+    async def _post_stateless(self, body: bytes, peeked: Peeked) -> None:
         names = {"method": self._head.get(b"mcp-method"), "name": self._head.get(b"mcp-name")}
-        wrong = mismatch(peeked, version=self._revision, **names) if peeked.is_readable else None
+        wrong = mismatch(peeked, revision=self._revision, **names) if peeked.is_readable else None
         if wrong is not None:
-            error = error_body(peeked.id, HEADER_MISMATCH, f"the header {wrong} does not say what the body says")
+            error = error_json(peeked.id, HEADER_MISMATCH, f"the header {wrong} does not say what the body says")
             await self._connection.answer(400, [*self._headers, _JSON], error)
             return
         sessions = self._site.sessions
@@ -224,7 +225,8 @@ class _Exchange:
                 raise
             return
         if self._key is None and not peeked.is_readable:
-            await self._connection.answer(400, [*self._headers, _JSON], error_body(b"null", -32_700, "not JSON-RPC"))
+            error = error_json(None, PARSE_ERROR, "cannot read the message: it is no JSON-RPC")
+            await self._connection.answer(400, [*self._headers, _JSON], error)
             return
         session = self._session()
         _, feed = await session.take(body, self._revision)
@@ -243,10 +245,12 @@ class _Exchange:
 
     async def _reply(self, session: WebSession, feed: MessageFeed, peeked: Peeked) -> None:
         reader = feed.attach()
+        # A call has its own end; what only listens has that of its token.
+        until = self._credential.until if peeked.method == "subscriptions/listen" else math.inf
         try:
-            await _while_connected(self._connection, partial(self._tell, session, feed, reader, peeked))
+            await _while_connected(self._connection, partial(self._tell, session, feed, reader, peeked), until=until)
         finally:
-            feed.detach(reader)
+            session.leave(feed, reader)
 
     async def _tell(self, session: WebSession, feed: MessageFeed, reader: int, peeked: Peeked) -> None:
         messages: list[tuple[int, bytes]] = []
@@ -254,7 +258,6 @@ class _Exchange:
             messages = await feed.take(reader, 0)
             while not self._takes_events and not feed.is_complete and messages:
                 messages = await feed.take(reader, messages[-1][0])
-        self._site.sessions.learn_keys(session)
         if feed.is_complete and (len(messages) <= 1 or not self._takes_events):
             await self._answer(session, feed, messages, peeked)
         else:
@@ -269,8 +272,7 @@ class _Exchange:
             await self._connection.answer(202, self._headers)
             return
         answer = messages[-1][1]
-        is_modern = self._revision == FIRST_MODERN
-        status = status_of(answer) if is_modern else 200 if peeked.is_readable else 400
+        status = status_of(answer) if self._is_stateless else 200 if peeked.is_readable else 400
         await self._connection.answer(status, [*self._headers, _JSON], answer)
 
     @property
@@ -292,13 +294,14 @@ class _Exchange:
             after = feed.read
         reader = feed.attach()
         try:
-            await _while_connected(self._connection, partial(self._stream, session, feed, reader, after=after))
+            stream = partial(self._stream, session, feed, reader, after=after)
+            await _while_connected(self._connection, stream, until=self._credential.until)
         finally:
-            feed.detach(reader)
+            session.leave(feed, reader)
 
     async def _stream(self, session: WebSession, feed: MessageFeed, reader: int, *, after: int) -> None:
         await self._connection.begin(self._headers)
-        if self._revision is not None and FIRST_PRIMED <= self._revision < FIRST_MODERN:
+        if self._revision is not None and PRIMED <= self._revision < STATELESS:
             await self._connection.more(b"id: %d-%d\ndata:\n\n" % (feed.number, after))
         while True:
             messages: list[tuple[int, bytes]] | None = None
@@ -310,11 +313,10 @@ class _Exchange:
             if not messages:
                 break
             for number, message in messages:
-                head = b"" if self._revision == FIRST_MODERN else b"id: %d-%d\n" % (feed.number, number)
+                head = b"" if self._is_stateless else b"id: %d-%d\n" % (feed.number, number)
                 await self._connection.more(b"%bevent: message\ndata: %b\n\n" % (head, message))
                 after = number
                 session.told(feed, number)
-            self._site.sessions.learn_keys(session)
         await self._connection.finish()
 
 
@@ -325,23 +327,20 @@ def _read_event_id(text: str | None) -> tuple[int, int | None]:
     return (int(number), int(after)) if is_ours else (UNASKED, None)
 
 
-async def _while_connected(connection: ClientConnection, work: Callable[[], Awaitable[None]]) -> None:
-    """Do `work` until it is done or the client is gone; raises what it raises, or `ConnectionEndError`."""
-    failed: RefusalError | ConnectionEndError | None = ConnectionEndError()
-
-    async def do() -> None:
-        nonlocal failed
-        try:
+async def _while_connected(
+    connection: ClientConnection, work: Callable[[], Awaitable[None]], *, until: float = math.inf
+) -> None:
+    """Do `work` until it is done; raises `ConnectionEndError` where the client is gone before, or it is too late."""
+    is_done = False
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.cancel_scope.deadline = until
+            nursery.start_soon(connection.gone)
             await work()
-            failed = None
-        except (RefusalError, ConnectionEndError) as error:
-            failed = error
-        nursery.cancel_scope.cancel()
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(do)
-        with suppress(ConnectionEndError):
-            await connection.gone()
-        nursery.cancel_scope.cancel()
-    if failed is not None:
-        raise failed
+            is_done = True
+            nursery.cancel_scope.cancel()
+    except* ConnectionEndError:
+        # Once the answer is out, its client may well go.
+        pass
+    if not is_done:
+        raise ConnectionEndError

@@ -5,6 +5,7 @@ Whoever fails learns that alone: a refusal does not tell which profiles there ar
 
 import hashlib
 import hmac
+import math
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -57,14 +58,20 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Credential(msgspec.Struct, frozen=True):
-    """What a request may open: a profile, and whose it is. A session is that of one credential, and of no other.
+    """What a request may open: a profile, and whose it is. A session is its holder's, and nobody else's.
 
-    `token` goes on to the daemon, which compares it once more.
+    `token` goes on to the daemon, which compares it once more. `until` is when trio's clock says that it has expired.
     """
 
     profile: str | None
     holder: str
     token: str | None = None
+    until: float = math.inf
+
+    @property
+    def whose(self) -> tuple[str | None, str]:
+        """What is the same when the holder comes with a newer token."""
+        return self.profile, self.holder
 
     def __repr__(self) -> str:
         return f"Credential({self.profile!r})"

@@ -6,6 +6,7 @@ Only signatures with a public key count: with `none` or a shared secret anybody 
 """
 
 import math
+import time
 from typing import Final
 from urllib import request
 from urllib.parse import urlsplit
@@ -51,6 +52,7 @@ class _Keys(msgspec.Struct):
 
 
 class _Claims(msgspec.Struct):
+    exp: float
     sub: str = ""
     client_id: str = ""
     azp: str = ""
@@ -74,8 +76,11 @@ class IssuerTokens:
         self._fetching = trio.Lock()
         self._limiter = trio.CapacityLimiter(_THREADS)
 
-    async def verify(self, token: str) -> str | None:
-        """Whose token it is; None where it is not good here. Raises `MissingScopeError` and `NoKeysError`."""
+    async def verify(self, token: str) -> tuple[str, float] | None:
+        """Whose token it is, and until when; None where it is not good here.
+
+        Raises `MissingScopeError` and `NoKeysError`.
+        """
         try:
             head = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError, RecursionError):
@@ -94,7 +99,10 @@ class IssuerTokens:
         if not set(self._issuer.scopes) <= set(granted):
             raise MissingScopeError
         who = claims.sub, claims.client_id or claims.azp
-        return msgspec.json.encode((self._issuer.issuer, *who)).decode() if any(who) else None
+        if not any(who):
+            return None
+        until = trio.current_time() + claims.exp + LEEWAY_S - time.time()
+        return msgspec.json.encode((self._issuer.issuer, *who)).decode(), until
 
     def _read(self, token: str, written: JsonKey, algorithm: str) -> _Claims | None:
         try:
@@ -181,7 +189,11 @@ def _get(url: str) -> bytes:
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOCAL):
         raise _FetchError("its keys are not at an https URL")
-    opener = request.build_opener(_NoRedirects)
+    named = request.getproxies_environment()
+    proxy = named.get("https") or named.get("all")
+    # This machine is reached without one, as servers are; `urllib` itself goes by NO_PROXY.
+    ways = {} if proxy is None or parts.hostname in _LOCAL else {"https": proxy}
+    opener = request.build_opener(request.ProxyHandler(ways), _NoRedirects)
     with opener.open(request.Request(url, headers={"Accept": "application/json"}), timeout=FETCH_S) as answer:  # noqa: S310
         body: bytes = answer.read(MAX_DOCUMENT_BYTES + 1)
     if len(body) > MAX_DOCUMENT_BYTES:

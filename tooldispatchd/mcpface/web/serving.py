@@ -5,6 +5,7 @@ a head, keep nobody out. At the end the listeners close, and what runs is finish
 """
 
 import errno
+import resource
 import socket
 import ssl
 from collections import Counter
@@ -18,21 +19,23 @@ from tooldispatchd.mcpface.web.connection import HEAD_S, ClientConnection, Conne
 from tooldispatchd.mcpface.web.exchange import Site, TokenVerifier, refuse, serve_request
 from tooldispatchd.mcpface.web.guard import RefusalError
 from tooldispatchd.mcpface.web.logbook import LogBook
-from tooldispatchd.mcpface.web.sessions import WebSessions
+from tooldispatchd.mcpface.web.sessions import MAX_SESSIONS, WebSessions
 from tooldispatchd.wire.webplaces import WebPlace, WebPlaces
 
-# Each is one descriptor and some 20 KiB. Sessions have their own, and both fit under 4096.
+# Each is one descriptor and some 20 KiB; of one address half of them at most, for behind a proxy, and on this machine,
+# many clients have the same.
 MAX_CONNECTIONS: Final = 2048
-# Of one address; behind a proxy, and on this machine, many clients have the same.
-MAX_PER_ADDRESS: Final = 1024
-# Without descriptors, accepting at once would only spin.
+# Where the service may have fewer descriptors, sessions have a third of what these leave, and connections the rest.
+OWN_DESCRIPTORS: Final = 64
+# Without descriptors, or with whatever else the kernel lacks, accepting at once would only spin.
 ACCEPT_PAUSE_S: Final = 0.1
 
 
 class Connections:
     """The open connections of all places, and which of them makes room."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._scopes: dict[ClientConnection, trio.CancelScope] = {}
         self._addresses: Counter[str] = Counter()
 
@@ -41,9 +44,9 @@ class Connections:
 
     def enter(self, connection: ClientConnection, scope: trio.CancelScope) -> bool:
         """Count a connection; False where all others serve somebody."""
-        if self._addresses[connection.address] >= MAX_PER_ADDRESS:
+        if self._addresses[connection.address] >= self._most // 2:
             candidates = [each for each in self._scopes if each.address == connection.address]
-        elif len(self._scopes) >= MAX_CONNECTIONS:
+        elif len(self._scopes) >= self._most:
             candidates = [*self._scopes]
         else:
             candidates = None
@@ -105,9 +108,16 @@ class Certificate:
 
 async def serve_places(places: WebPlaces, log: LogBook, stopped: trio.abc.ReceiveStream) -> None:
     """Serve until `stopped` ends, and then what still runs."""
-    budget, connections = ByteBudget(), Connections()
+    third = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OWN_DESCRIPTORS, OWN_DESCRIPTORS) // 3
+    budget, connections = ByteBudget(), Connections(min(MAX_CONNECTIONS, 2 * third))
+    most = min(MAX_SESSIONS, third) // len(places.places)
     async with trio.open_nursery() as home:
-        sites = [_site(place, places, home, budget=budget, log=log) for place in places.places]
+        sites = []
+        for place in places.places:
+            sessions = WebSessions(
+                place, home, budget=budget, log=log, most=most, max_answer_bytes=places.max_answer_bytes
+            )
+            sites.append(_site(place, places.max_line_bytes, sessions, budget, log))
         async with trio.open_nursery() as listeners:
             for site in sites:
                 listeners.start_soon(_listen, site, connections, home)
@@ -119,14 +129,13 @@ async def serve_places(places: WebPlaces, log: LogBook, stopped: trio.abc.Receiv
             site.sessions.close()
 
 
-def _site(place: WebPlace, places: WebPlaces, home: trio.Nursery, *, budget: ByteBudget, log: LogBook) -> Site:
+def _site(place: WebPlace, max_body_bytes: int, sessions: WebSessions, budget: ByteBudget, log: LogBook) -> Site:
     verifier: TokenVerifier | None = None
     if place.issuer is not None:
         from tooldispatchd.mcpface.web.issuer import IssuerTokens  # noqa: PLC0415  # an extra, which few have
 
         verifier = IssuerTokens(place.issuer, log)
-    sessions = WebSessions(place, home, budget, log)
-    return Site(place, sessions, budget=budget, log=log, max_body_bytes=places.max_line_bytes, verifier=verifier)
+    return Site(place, sessions, budget=budget, log=log, max_body_bytes=max_body_bytes, verifier=verifier)
 
 
 async def _listen(site: Site, connections: Connections, home: trio.Nursery) -> None:
@@ -137,8 +146,9 @@ async def _listen(site: Site, connections: Connections, home: trio.Nursery) -> N
             try:
                 accepted, address = await listening.accept()
             except OSError as error:
-                if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}:
-                    site.log.tell("no descriptor for a connection", place=place.where)
+                # A client that broke off has been taken out of the queue; whatever else it is, is still so.
+                if error.errno != errno.ECONNABORTED:
+                    site.log.tell("connection not accepted", place=place.where, why=error.strerror or "unknown")
                     await trio.sleep(ACCEPT_PAUSE_S)
                 continue
             named = address[0] if isinstance(address, tuple) else ""
@@ -176,8 +186,11 @@ async def _serve(
 
 async def _talk(site: Site, connection: ClientConnection, stream: trio.abc.Stream) -> None:
     if isinstance(stream, trio.SSLStream):
-        with trio.fail_after(HEAD_S):
-            await stream.do_handshake()
+        try:
+            with trio.fail_after(HEAD_S):
+                await stream.do_handshake()
+        except (trio.TooSlowError, trio.BrokenResourceError):
+            raise ConnectionEndError from None
     while not connection.is_ending:
         try:
             head = await connection.next_head()

@@ -19,7 +19,6 @@ import trio
 
 from tooldispatchd.mcpface.clientside import Said
 from tooldispatchd.mcpface.face import Face
-from tooldispatchd.mcpface.web.bodies import keys_of
 from tooldispatchd.mcpface.web.budget import ByteBudget
 from tooldispatchd.mcpface.web.feeds import MessageFeed
 from tooldispatchd.mcpface.web.guard import Credential, RefusalError
@@ -27,7 +26,7 @@ from tooldispatchd.mcpface.web.logbook import LogBook
 from tooldispatchd.wire.lines import LineCutter, LongLine
 from tooldispatchd.wire.webplaces import WebPlace
 
-# Under the thousand that the daemon gives one user by default (`limits.sessions_per_uid`).
+# Of all places. Under the thousand that the daemon gives one user by default (`limits.sessions_per_uid`).
 MAX_SESSIONS: Final = 900
 # Where others are waiting, a session that nobody has used for so long makes room.
 SPARE_S: Final = 60.0
@@ -38,16 +37,12 @@ STATELESS_IDLE_S: Final = 5 * 60.0
 # How long an answer is kept for a client whose line broke, and how many of them.
 KEPT_S: Final = 60.0
 KEPT_FEEDS: Final = 16
-# As many rounds of questions and tasks as anybody has open.
-MAX_KEYS: Final = 4096
 CONNECT_S: Final = 10.0
 READ_BYTES: Final = 64 * 1024
 # Unread by the client: more, and the daemon is not read.
 UNREAD_BYTES: Final = 1024 * 1024
 # Unread by the daemon: more, and the client's requests wait.
 UNSENT_BYTES: Final = 1024 * 1024
-# One answer of a tool, with what is around it; a longer line would be a defect.
-MAX_ANSWER_BYTES: Final = 2**40
 # How often a session that waits for room looks for it.
 ROOM_S: Final = 0.05
 
@@ -73,7 +68,10 @@ class WebSession:
         self._next_number = 0
         self._unsent = bytearray()
         self._changed = trio.lowlevel.ParkingLot()
-        self.found_keys: list[str] = []
+        self.has_told_keys = False
+        """Whether an answer may lead back here: the state of a request, a task."""
+        self._scope = trio.CancelScope()
+        self._why = "the session has ended"
 
     # --- the client's side ---
 
@@ -86,6 +84,9 @@ class WebSession:
             await self._changed.park()
         if self.is_over:
             raise RefusalError(404)
+        # What it answers by itself, such as a list, is bounded by nothing else.
+        if self._budget.is_full(self.owner):
+            raise RefusalError(503, [("Retry-After", "5")], event="too many bytes")
         self.used_at = trio.current_time()
         ticket = self._face.take_client(message, self.used_at, revision)
         self._next_number += 1
@@ -115,10 +116,21 @@ class WebSession:
         self._book()
         self._changed.unpark_all()
 
+    def leave(self, feed: MessageFeed, reader: int) -> None:
+        """A reader has gone; what it may come back for is kept from now on."""
+        feed.detach(reader)
+        if feed.number in self._kept:
+            self._kept[feed.number] = trio.current_time() + KEPT_S
+        self._changed.unpark_all()
+
+    def knows(self, key: str) -> bool:
+        """Whether this session gave that state of a request, or that task."""
+        return self.has_told_keys and self._face.knows(key)
+
     def end(self) -> None:
         """End the session. Idempotent."""
         self.is_over = True
-        self._changed.unpark_all()
+        self._scope.cancel()
 
     @property
     def is_idle(self) -> bool:
@@ -127,20 +139,19 @@ class WebSession:
 
     # --- the daemon's side ---
 
-    async def run(self, door: str) -> None:
+    async def run(self, door: str, max_answer_bytes: int) -> None:
         """Carry lines until the session is over."""
-        why = "the session has ended"
         try:
-            with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+            with self._scope, trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
                 try:
                     with trio.fail_after(CONNECT_S):
                         await channel.connect("\0" + door)
-                    why = await self._carry(channel)
+                    await self._carry(channel, LineCutter(max_answer_bytes))
                 except (OSError, trio.TooSlowError):
-                    why = "the daemon cannot be reached"
+                    self._why = "the daemon cannot be reached"
         finally:
             self.is_over = True
-            self._face.lost(why)
+            self._face.lost(self._why)
             self._settle()
             for feed in self._numbers.values():
                 feed.close()
@@ -148,27 +159,28 @@ class WebSession:
             self._booked = 0
             self._changed.unpark_all()
 
-    async def _carry(self, channel: trio.socket.SocketType) -> str:
+    async def _carry(self, channel: trio.socket.SocketType, cutter: LineCutter) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write, channel)
             nursery.start_soon(self._wake)
-            nursery.start_soon(self._watch_end, nursery.cancel_scope)
-            cutter = LineCutter(MAX_ANSWER_BYTES)
             while chunk := await channel.recv(READ_BYTES):
                 for line in cutter.cut(chunk):
-                    if not isinstance(line, LongLine):
+                    if isinstance(line, LongLine):
+                        self._why = "the daemon sent a line that is too long"
+                        self.end()
+                    else:
                         self._face.take_daemon(bytes(line), trio.current_time())
                 self._settle(cutter.held)
-                await self._have_room()
+                await self._have_room(cutter.held)
+            self._why = "the daemon has ended the session"
             nursery.cancel_scope.cancel()
-        return "the daemon has ended the session"
 
-    async def _have_room(self) -> None:
-        """Wait until the client has read enough of what it was told."""
-        while not self.is_over and self._booked and sum(feed.unread for feed in self._reading()) > UNREAD_BYTES:
+    async def _have_room(self, held: int) -> None:
+        """Wait until the client has read enough of what it was told; a line that has begun comes to its end."""
+        while self._booked and sum(feed.unread for feed in self._reading()) > UNREAD_BYTES:
             await self._changed.park()
         # What other sessions of this owner give back is told by no event.
-        while not self.is_over and self._booked > UNREAD_BYTES and self._budget.is_full(self.owner):  # noqa: ASYNC110
+        while self._booked - held > UNREAD_BYTES and self._budget.is_full(self.owner):  # noqa: ASYNC110
             await trio.sleep(ROOM_S)
 
     def _reading(self) -> list[MessageFeed]:
@@ -191,7 +203,9 @@ class WebSession:
 
     async def _wake(self) -> None:
         while True:
-            kept_until = next(iter(self._kept.values()), math.inf)
+            # One that is read again is kept until its reader leaves.
+            unread = (until for number, until in self._kept.items() if not self._numbers[number].has_reader)
+            kept_until = min(unread, default=math.inf)
             with trio.move_on_at(min(self._face.wake_at, kept_until, trio.current_time() + self.idle_s)):
                 await self._changed.park()
             now = trio.current_time()
@@ -203,11 +217,6 @@ class WebSession:
             if self.is_idle and now >= self.used_at + self.idle_s:
                 self.end()
 
-    async def _watch_end(self, scope: trio.CancelScope) -> None:
-        while not self.is_over:
-            await self._changed.park()
-        scope.cancel()
-
     def _settle(self, held: int = 0) -> None:
         """Hand on what the Face has said; `held` are bytes of a line of the daemon that is not whole yet."""
         said, self._face.to_client[:] = self._face.to_client[:], []
@@ -218,8 +227,9 @@ class WebSession:
         self._face.to_daemon.clear()
         self._drop_kept()
         self._book(held)
-        self.is_over = self.is_over or self._face.is_over
         self._changed.unpark_all()
+        if self._face.is_over:
+            self.end()
 
     def _say(self, said: Said) -> None:
         feed = self.unasked if said.ticket is None else self._feeds.get(said.ticket)
@@ -230,7 +240,7 @@ class WebSession:
         if said.is_last and said.ticket is not None:
             feed.close()
             del self._feeds[said.ticket]
-            self.found_keys += keys_of(said.message)
+            self.has_told_keys |= b'"requestState"' in said.message or b'"taskId"' in said.message
             self._kept[feed.number] = trio.current_time() + KEPT_S
 
     def _drop_kept(self) -> None:
@@ -257,14 +267,24 @@ class WebSessions:
     """The sessions of one place. Those without a handshake are found by their credential or, without a token, by the
     connection that they came over; and by what only their answers told."""
 
-    def __init__(self, place: WebPlace, nursery: trio.Nursery, budget: ByteBudget, log: LogBook) -> None:
+    def __init__(
+        self,
+        place: WebPlace,
+        nursery: trio.Nursery,
+        *,
+        budget: ByteBudget,
+        log: LogBook,
+        most: int,
+        max_answer_bytes: int,
+    ) -> None:
         self._place = place
         self._nursery = nursery
         self._budget = budget
         self._log = log
+        self._most = most
+        self._max_answer_bytes = max_answer_bytes
         self._sessions: dict[str, WebSession] = {}
         self._stateless: dict[Hashable, WebSession] = {}
-        self._by_key: OrderedDict[str, WebSession] = OrderedDict()
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -273,7 +293,7 @@ class WebSessions:
     def find(self, key: str, credential: Credential) -> WebSession:
         """The session of that id; raises `RefusalError` where this credential has none such."""
         session = self._sessions.get(key)
-        if session is None or session.is_over or session.credential != credential:
+        if session is None or session.is_over or session.credential.whose != credential.whose:
             raise RefusalError(404)
         return session
 
@@ -289,11 +309,11 @@ class WebSessions:
 
     def stateless(self, credential: Credential, owner: str, connection: Hashable, keys: tuple[str, ...]) -> WebSession:
         """The session for a request that names none: the one that gave one of `keys`, else the caller's own."""
-        for key in keys:
-            found = self._by_key.get(key)
-            if found is not None and not found.is_over and found.credential == credential:
+        for found in self._sessions.values() if keys else ():
+            is_own = not found.is_over and found.credential.whose == credential.whose
+            if is_own and any(map(found.knows, keys)):
                 return found
-        caller = (credential.profile, credential.holder) if credential.holder else connection
+        caller = credential.whose if credential.holder else connection
         session = self._stateless.get(caller)
         if session is None or session.is_over:
             session = self._stateless[caller] = self.open(credential, owner, idle_s=STATELESS_IDLE_S)
@@ -302,16 +322,8 @@ class WebSessions:
     def leave(self, connection: Hashable) -> None:
         """A connection has ended, and with it a session that was its own, unless its answers lead back there."""
         session = self._stateless.pop(connection, None)
-        if session is not None and session.is_idle and session not in self._by_key.values():
+        if session is not None and session.is_idle and not session.has_told_keys:
             session.end()
-
-    def learn_keys(self, session: WebSession) -> None:
-        """Note what a later request may show to get back to the session."""
-        for key in session.found_keys:
-            self._by_key[key] = session
-        session.found_keys.clear()
-        while len(self._by_key) > MAX_KEYS:
-            self._by_key.popitem(last=False)
 
     def close(self) -> None:
         """Open no more."""
@@ -320,7 +332,7 @@ class WebSessions:
     def _make_room(self, owner: str) -> None:
         own = [session for session in self._sessions.values() if session.owner == owner]
         # Half for one owner: the rest is left for those who come later.
-        if len(self._sessions) < MAX_SESSIONS and len(own) < MAX_SESSIONS // 2:
+        if len(self._sessions) < self._most and len(own) < self._most // 2:
             return
         spare_at = trio.current_time() - SPARE_S
         spare = [session for session in own if session.is_idle and session.used_at < spare_at]
@@ -331,12 +343,10 @@ class WebSessions:
     async def _run(self, session: WebSession) -> None:
         """Run a session; the guard of what is wrong with it alone."""
         try:
-            await session.run(self._place.door)
+            await session.run(self._place.door, self._max_answer_bytes)
         except Exception as error:  # noqa: BLE001  # guard: one client's session
             self._log.incident("session failed", error)
         finally:
             del self._sessions[session.key]
             for caller in [caller for caller, each in self._stateless.items() if each is session]:
                 del self._stateless[caller]
-            for key in [key for key, each in self._by_key.items() if each is session]:
-                del self._by_key[key]

@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # MCP servers and clients that others wrote, to test against.
 SERVERS := build/servers
+# Programs that do what `tooldispatchd mcp` does, to be measured beside it.
+BRIDGES := build/bench
 # What some tests shut programs in with, beside Landlock.
 BUBBLEWRAP := build/bubblewrap
 NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/null))
@@ -23,7 +25,7 @@ FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async
 PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin" $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-servers servers check bench attack conformance fuzz protocol lock clean
+.PHONY: help install demo test test-servers servers check bench bridges attack conformance fuzz protocol lock clean
 
 help: ## say what each command does
 	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
@@ -68,6 +70,8 @@ $(SERVERS)/%/.installed: tests/servers/pypi/%.lock
 # Clients, and the conformance suite, of npm; they bring a Node that is new enough for them.
 $(SERVERS)/npm/.installed $(SERVERS)/clients/.installed: $(SERVERS)/%/.installed: tests/servers/%/package.json \
 		tests/servers/%/package-lock.json tests/servers/%/.npmrc
+$(BRIDGES)/npm/.installed: $(patsubst %,benchmarks/bridges/%,package.json package-lock.json .npmrc)
+$(SERVERS)/npm/.installed $(SERVERS)/clients/.installed $(BRIDGES)/npm/.installed:
 	mkdir -p $(@D)
 	cp $^ $(@D)
 	cd $(@D) && $(NPM) ci --silent
@@ -83,6 +87,15 @@ check: install ## lint, format, types and layers
 
 bench: install ## measure, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run
+
+# Those that cannot be had are left out of the table, which says so.
+bridges: ## install what `benchmarks.mcp_face` measures beside the daemon's own bridge
+	-@$(MAKE) --no-print-directory --keep-going $(BRIDGES)/pypi/.installed $(if $(NPM),$(BRIDGES)/npm/.installed)
+
+$(BRIDGES)/pypi/.installed: benchmarks/bridges/mcp-proxy.lock
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	touch $@
 
 # One after the other and alone: their figures are those of a machine that does nothing else.
 attack: install ## have hostile agents, programs and servers at a daemon, minutes of it (ATTACK_S=seconds for each)
@@ -111,8 +124,10 @@ lock: ## choose the versions anew and write requirements.lock, and the locks of 
 	$(LOCK) tests/servers/pypi/sdk1.in --output-file tests/servers/pypi/sdk1.lock
 	$(LOCK) tests/servers/pypi/sdk2.in --output-file tests/servers/pypi/sdk2.lock
 	$(LOCK) tests/servers/pypi/fastmcp.in --output-file tests/servers/pypi/fastmcp.lock
+	$(LOCK) benchmarks/bridges/mcp-proxy.in --output-file benchmarks/bridges/mcp-proxy.lock
 	$(if $(NPM),cd tests/servers/npm && $(NPM) update --package-lock-only --silent)
 	$(if $(NPM),cd tests/servers/clients && $(NPM) update --package-lock-only --silent)
+	$(if $(NPM),cd benchmarks/bridges && $(NPM) update --package-lock-only --silent)
 
 LOCK := build/lock/bin/uv pip compile --upgrade --quiet --universal --python-version 3.11 --generate-hashes \
 	--strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links

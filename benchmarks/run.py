@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from benchmarks import expressions, front, hostile, mcp_http, mcp_stdio, memory, pool, process, soak, start
+from benchmarks import expressions, front, hostile, mcp_face, mcp_http, mcp_stdio, memory, pool, process, soak, start
 from benchmarks.harness import Bar, BenchmarkError, Table, as_text, verdict
 
 RESULTS: Final = Path(__file__).with_name("RESULTS.md")
@@ -19,6 +19,7 @@ BENCHMARKS: Final[dict[str, Callable[[bool], Table]]] = {
     "expressions": expressions.measure,
     "mcp_stdio": mcp_stdio.measure,
     "mcp_http": mcp_http.measure,
+    "mcp_face": mcp_face.measure,
     "pool": pool.measure,
     "process": process.measure,
     "memory": memory.measure,

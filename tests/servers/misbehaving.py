@@ -77,6 +77,14 @@ def echo() -> None:
         answer(call, text(arguments.get("text", "")))
 
 
+def remembers() -> None:
+    """Says each `text` that it was told so far."""
+    told: list[str] = []
+    for call in calls():
+        told.append(call["arguments"]["text"])
+        answer(call, text(" ".join(told)))
+
+
 def results() -> None:
     """Gives back its arguments as the whole result."""
     for call in calls():
@@ -392,7 +400,7 @@ MODES: dict[str, Callable[[], None]] = {
         echo, results, raw, silent, silent_calls, deaf, late, reversed_order, twice, string_id, null_id, batch,
         close_stdout, close_stdin, stubborn, grandchild, noisy, garbage, large, chatty, curious, witness, tattle,
         progress, typed, pages, endless_pages, same_page, long_list, bad_names, bad_schemas, old_revision, toolless,
-        refuses, dies_at_start,
+        refuses, dies_at_start, remembers,
     )
 }  # fmt: skip
 

@@ -25,10 +25,10 @@ def node() -> str:
     return str(found[0]) if found else "node"
 
 
-def conforming(name: str, revision: str) -> str:
-    """The table of the server that has all that the suite looks for, and a profile of its name."""
+def conforming(name: str, revision: str, *profile: str) -> str:
+    """The table of the server that has all that the suite looks for, and a profile of its name with further keys."""
     keys = ('prefix = ""', f'protocol = "{revision}"', f'cwd = "{ROOT}"')
-    return binding(name, CONFORMING, *keys) + f'[agents.{name}]\nmcp = ["{name}"]\n'
+    return binding(name, CONFORMING, *keys) + "\n".join([f"[agents.{name}]", f'mcp = ["{name}"]', *profile, ""])
 
 
 def package(name: str) -> Path:

@@ -103,6 +103,7 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
         *("ProcessSpec.type", "ProcessSpec.description", "ProcessSpec.map", "ProcessSpec.filter", "ProcessSpec.chain"),
         *("ProcessSpec.cwd", "ProcessSpec.model", "ProcessSpec.tools", "ProcessSpec.mcp"),
         *("ToolSpec.aliases", "ToolSpec.state", "ToolSpec.output_mode", "ProcessSpec.output_mode"),
+        *("HttpAuthSpec.issuer", "HttpAuthSpec.jwks", "HttpAuthSpec.audience", "HttpAuthSpec.scopes"),
         *("ProfileSpec.workspace", "ProfileSpec.workspaces"),
         *("ProfileSpec.tools", "ProfileSpec.mcp", "ProfileSpec.roots", "ProfileSpec.uid", "ProfileSpec.gid"),
         *("ProfileSpec.allow", "ProfileSpec.order"),

@@ -35,7 +35,7 @@ def run_init(*words: str) -> int:
 
 def section(name: str) -> str:
     """What follows the headers of one kind in the example, comments included, each up to the next header."""
-    parts = re.split(r"(?m)^\[([a-z]+)[^\]]*\]\n", EXAMPLE)
+    parts = re.split(r"(?m)^\[([a-z_]+)[^\]]*\]\n", EXAMPLE)
     return "".join(text for header, text in zip(parts[1::2], parts[2::2], strict=True) if header == name)
 
 

@@ -1,7 +1,10 @@
 """Wrong configurations, each with the exact report that it gets."""
 
 # How the report names every way in; where it does is the point of a case, not which they are.
-WAYS_IN = '"unix:PATH", "unix:@NAME", "stdio", "fd:READ,WRITE" or "systemd", each with options behind a "?"'
+WAYS_IN = (
+    '"unix:PATH", "unix:@NAME", "stdio", "fd:READ,WRITE", "systemd", "http://ADDRESS:PORT/PATH", "https://…" or '
+    '"http+unix:PATH", each with options behind a "?"'
+)
 
 CORPUS = {
     "an unknown key names the nearest one": (
@@ -20,7 +23,7 @@ t.toml:3: mcp.github.prefx: unknown key
         """\
 cannot use t.toml: 1 problem
 t.toml:2: zebra: unknown key
-    allowed: one of agent_command, agents, daemon, limits, mcp, mcp_json, plumb, processes, tools, types""",
+    allowed: one of agent_command, agents, daemon, http_auth, limits, mcp, mcp_json, plumb, processes, tools, types""",
     ),
     "a dotted key and an inline table": (
         """\

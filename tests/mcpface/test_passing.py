@@ -62,7 +62,10 @@ def test_a_resource_is_read_where_it_was_listed() -> None:
     stage.request("resources/read", {"uri": "u:1"})
     (line,) = stage.lines()
     assert (line["name"], line["input"]) == ("b!resources/read", {"uri": "u:1"})
-    stage.answer(line, '{"contents":[],"resultType":"complete","ttlMs":5,"_meta":{"seen":1}}')
+    stage.answer(
+        line,
+        '{"contents":[],"resultType":"complete","ttlMs":5,"_meta":{"seen":1,"io.modelcontextprotocol/serverInfo":{}}}',
+    )
     assert stage.told()[0]["result"] == {"contents": [], "_meta": {"seen": 1}}
 
 

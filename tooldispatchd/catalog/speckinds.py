@@ -26,7 +26,8 @@ OUTPUT_PATTERN: Final = (
     r"^(json|text|lines|blocks|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})$"
 )
 HOST_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?$"
-ISSUER_PATTERN: Final = r"^https?://[\x21\x23-\x5b\x5d-\x7e]+$"
+# Without query and fragment (RFC 8414, 2), and without a user: such a URL holds no secret, and may be shown.
+ISSUER_PATTERN: Final = r"^https?://[\x21\x24-\x3e\x41-\x5b\x5d-\x7e]+$"
 # RFC 6749, 3.3.
 SCOPE_PATTERN: Final = r"^[\x21\x23-\x5b\x5d-\x7e]+$"
 # Servers commonly take 8 to 16 KiB of one field.

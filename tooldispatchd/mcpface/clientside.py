@@ -134,7 +134,11 @@ class ClientSide:
             return
         if request.revision.is_stateless:
             cache = _NO_CACHE if request.method in _CACHEABLE else {}
-            result = {"resultType": "complete", **cache, **result, "_meta": _signed(result.get("_meta"))}
+            result = {"resultType": "complete", **cache, **result, "_meta": _meta_of(result) | {SERVER_INFO: SERVER}}
+        elif "_meta" in result:
+            meta = _meta_of(result)
+            rest = {key: value for key, value in result.items() if key != "_meta"}
+            result = {**rest, "_meta": meta} if meta else rest
         self._close(request, message_json(id=request.id, result=result))
 
     def fail(self, request: ClientRequest, code: int, message: str, data: object = UNSET) -> None:
@@ -286,10 +290,11 @@ class ClientSide:
         self.to_client.append(Said(message, ticket, is_last=True))
 
 
-def _signed(meta: object) -> dict[str, object]:
-    """The `_meta` of a result with our name, and beside it what a server had said there."""
+def _meta_of(result: Mapping[str, object]) -> dict[str, object]:
+    """The `_meta` of a result without the name of the server behind, which the client does not talk to."""
+    meta = result.get("_meta")
     try:
         said = members(meta) if isinstance(meta, Raw) else meta
     except UNREADABLE:
         said = {}
-    return {**(said if isinstance(said, dict) else {}), SERVER_INFO: SERVER}
+    return {key: value for key, value in said.items() if key != SERVER_INFO} if isinstance(said, dict) else {}

@@ -67,6 +67,24 @@ def test_a_question_ends_with_its_call() -> None:
     assert stage.lines() == []
 
 
+def test_a_client_that_has_ended_answers_nothing_more() -> None:
+    stage = Stage()
+    stage.open(offer=ELICITS)
+    line = _called(stage)
+    stage.daemon("ask", id="q1", kind="elicitation", server="s", params={}, call=line["id"])
+    stage.face.end_client()
+    stage.daemon("ask", id="q2", kind="elicitation", server="s", params={}, call=line["id"])
+    assert [(line["id"], "refuse" in line) for line in stage.lines()] == [("q1", True), ("q2", True)]
+
+
+def test_a_call_whose_retry_cannot_come_any_more_is_cancelled() -> None:
+    stage = Stage()
+    line = stage.stateless_call(ELICITS)
+    stage.daemon("ask", id="q1", kind="elicitation", server="s", params={}, call=line["id"])
+    stage.face.end_client()
+    assert [line["__port"] for line in stage.lines()] == ["tool_cancel", "ask_resp"]
+
+
 def test_the_stateless_revision_is_told_that_input_is_required_and_its_retry_gets_the_answer() -> None:
     stage = Stage()
     line = stage.stateless_call(ELICITS)

@@ -118,6 +118,7 @@ class ClientSide:
         self._numbers = 0
         self._batches: dict[int, _Batch] = {}
         self._asked: dict[str, Callable[[Raw | None], None]] = {}
+        self._has_ended = False
 
     def take(self, text: bytes, revision: str | None = None) -> int:
         """Take a message or a batch; returns its ticket. `revision` is what is said beside it, if anything is."""
@@ -180,7 +181,7 @@ class ClientSide:
         self, key: str, method: str, params: object, request: ClientRequest | None, then: Callable[[Raw | None], None]
     ) -> None:
         """Ask the client; `then` gets its result, or None where it refused or cannot be asked any more."""
-        if len(self._asked) >= MAX_ASKED:
+        if self._has_ended or len(self._asked) >= MAX_ASKED:
             then(None)
             return
         self._asked[key] = then
@@ -192,6 +193,12 @@ class ClientSide:
         if then is not None:
             self.notify("notifications/cancelled", {"requestId": key})
             then(None)
+
+    def end(self) -> None:
+        """Nothing more comes from the client: it answers no question that is open, and can be asked no other."""
+        self._has_ended = True
+        for key in list(self._asked):
+            self.withdraw(key)
 
     def find(self, id_: Raw) -> ClientRequest | None:
         """The latest open request with that id."""

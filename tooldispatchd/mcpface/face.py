@@ -125,6 +125,11 @@ class Face:
         for request in [one for one in self._client.open.values() if one.ticket == ticket]:
             self._cancel(request)
 
+    def end_client(self) -> None:
+        """Nothing more comes from the client, which still reads: nobody answers what it is asked."""
+        self._client.end()
+        self._questions.end()
+
     def lost(self, why: str) -> None:
         """The daemon's channel ended: every open request is answered."""
         self._daemon.lost(why)

@@ -79,6 +79,11 @@ class ClientQuestions:
         """Whether a retry with this `requestState` is to come."""
         return state in self._states
 
+    def end(self) -> None:
+        """Nothing more comes from the client: no retry either."""
+        for state in list(self._states):
+            self._forget(state)
+
     def retry(self, request: ClientRequest) -> None:
         """Take the retry of a call, with its answers."""
         round_ = self._states.get(request.params.request_state or "")

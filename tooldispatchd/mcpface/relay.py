@@ -157,6 +157,7 @@ class StdioRelay:
         if self._from_client.has_partial:
             self._hear_client(b"\n")
         self._has_ended_input = True
+        self._face.end_client()
         for ticket in self._listening:
             self._face.abandon(ticket)
         self._open -= self._listening

@@ -6,7 +6,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -92,6 +92,48 @@ def test_sessions_of_one_client_leave_room_for_others(place: Place) -> None:
     statuses = [Caller(place[1]).initialize().status for _ in range(460)]
     assert statuses.count(503) > 0
     assert is_served(place)
+
+
+def answered(caller: Caller, head: str, body: bytes) -> bytes:
+    """The first line of the answer to a request, which need not be read to its end."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in caller.headers.items())
+    request = f"POST /mcp HTTP/1.1\r\nHost: localhost:{caller.port}\r\n{lines}{head}\r\n".encode()
+    with raw(caller.port) as client, suppress(ConnectionError):
+        client.settimeout(PATIENCE_S)
+        with suppress(ConnectionError):
+            client.sendall(request + body)
+        return client.recv(4096).partition(b"\r\n")[0]
+    return b""
+
+
+@pytest.mark.parametrize("chunk", [b"1\r\n \r\n", b"1;" + b"a" * 200 + b"\r\n \r\n"])
+def test_a_body_in_the_smallest_chunks_is_refused(place: Place, chunk: bytes) -> None:
+    caller = Caller(place[1])
+    caller.initialize()
+    body = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    chunks = chunk * 2000 + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    assert answered(caller, "Transfer-Encoding: chunked\r\n", chunks) == b"HTTP/1.1 400 "
+
+
+def test_a_body_in_small_chunks_is_served(place: Place) -> None:
+    caller = Caller(place[1])
+    caller.initialize()
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "y" * 200_000}}).encode()
+    chunks = b"".join(b"40\r\n%b\r\n" % body[at : at + 64].ljust(64) for at in range(0, len(body), 64))
+    assert answered(caller, "Transfer-Encoding: chunked\r\n", chunks + b"0\r\n\r\n") == b"HTTP/1.1 200 "
+
+
+def test_a_head_of_many_lines_is_refused_before_it_is_read(place: Place) -> None:
+    assert answered(Caller(place[1]), "a:\r\n" * 3500, b"") == b"HTTP/1.1 431 "
+
+
+def test_a_batch_of_many_messages_is_refused_before_it_is_taken_apart(place: Place) -> None:
+    caller = Caller(place[1])
+    caller.initialize()
+    began = time.monotonic()
+    told = caller.send("POST", b"[" + b"{}," * 2_000_000 + b"{}]")
+    assert "error" in told.message
+    assert time.monotonic() - began < SOON_S
 
 
 # --- ends ---

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from tooldispatchd.mcpface.clientside import MAX_BATCH_BYTES
 from tooldispatchd.mcpface.jsonrpc import (
     INVALID_REQUEST,
     METHOD_UNKNOWN,
@@ -85,6 +86,9 @@ class Peeked(msgspec.Struct, frozen=True):
 def peek_body(body: bytes) -> Peeked:
     """What is to be known of a message, or of a batch of them."""
     try:
+        if body.lstrip()[:1] == b"[" and len(body) > MAX_BATCH_BYTES:
+            # The Face refuses it.
+            return Peeked(is_request=True)
         if body.lstrip()[:1] == b"[":
             batch = _decode_messages(body)
             return Peeked(any(each.id is not UNSET and each.method is not UNSET for each in batch))

@@ -3,9 +3,10 @@
     idle ─▶ head ─▶ (body) ─▶ answer, whole or as a stream of events ─▶ idle, or closed
 
 While an answer is on its way the client's side is read too, so that its end is seen at once; what it sends ahead is
-kept, within a bound.
+kept, within a bound. h11 gets few bytes at a time, and others have their turns between.
 """
 
+import math
 from contextlib import suppress
 from email.utils import formatdate
 from typing import Final, NoReturn
@@ -18,6 +19,8 @@ from tooldispatchd.mcpface.web.guard import Head, Headers, RefusalError
 
 # What Node's servers take, and twice what clients send with the longest token.
 MAX_HEAD_BYTES: Final = 16 * 1024
+# Each costs h11 some ten microseconds. Browsers and proxies together send some thirty.
+MAX_HEAD_LINES: Final = 100
 # A head is one packet or a few; one that takes longer is held back.
 HEAD_S: Final = 10.0
 # Between requests: longer than a model's turn, mostly, and clients that come later connect anew.
@@ -28,6 +31,10 @@ BODY_SILENCE_S: Final = 15.0
 # A client that reads nothing for so long is gone, or does no good.
 WRITE_S: Final = 30.0
 CHUNK_BYTES: Final = 64 * 1024
+# What h11 is given at once: hundreds of the smallest chunks, in some milliseconds.
+PIECE_BYTES: Final = 2 * 1024
+# A body may come in so many pieces, and one more for each 64 bytes: smaller ones cost more than they bring.
+MAX_PIECES: Final = 1024
 # Requests that are sent ahead: none needs to be, and a client that sends more is not read until it is answered.
 AHEAD_BYTES: Final = 64 * 1024
 # What a client may still say that has been refused: it has time to see the answer, and is not read for long.
@@ -51,7 +58,8 @@ class ClientConnection:
         self.is_ending = False
         self._stream = stream
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
-        self._ahead = 0
+        # What came and h11 was not given yet.
+        self._unread = memoryview(b"")
 
     # --- requests ---
 
@@ -63,9 +71,8 @@ class ClientConnection:
             limit_s = IDLE_S
         elif self._h11.our_state is not h11.IDLE:
             return None
-        self._ahead = 0
         with trio.move_on_after(limit_s):
-            event = await self._next_event()
+            event = await self._next_event(MAX_HEAD_LINES)
             if not isinstance(event, h11.Request):
                 return None
             head = Head(event.method.decode("ascii"), event.target.decode("ascii"), tuple(event.headers))
@@ -81,7 +88,7 @@ class ClientConnection:
 
     async def body(self, limit: int, budget: ByteBudget, owner: str) -> bytes:
         """The request's body; raises `RefusalError` where it is too long, too slow, or there is no room."""
-        gathered = bytearray()
+        gathered, pieces = bytearray(), 0
         if self._h11.their_state is not h11.SEND_BODY:
             return b""
         try:
@@ -93,6 +100,9 @@ class ClientConnection:
                         event = await self._next_event()
                     if not isinstance(event, h11.Data):
                         return bytes(gathered)
+                    pieces += 1
+                    if pieces > MAX_PIECES + len(gathered) // 64:
+                        raise RefusalError(400, event="request refused")
                     if len(gathered) + len(event.data) > limit:
                         raise RefusalError(413)
                     if budget.is_full(owner):
@@ -106,12 +116,11 @@ class ClientConnection:
 
     async def gone(self) -> NoReturn:
         """Raise `ConnectionEndError` when the client has closed the connection."""
-        while self._ahead <= AHEAD_BYTES:
+        while len(self._unread) <= AHEAD_BYTES:
             chunk = await self._receive()
-            self._ahead += len(chunk)
-            self._feed(chunk)
             if not chunk:
                 raise ConnectionEndError
+            self._unread = memoryview(bytes(self._unread) + chunk)
         await trio.sleep_forever()
 
     # --- answers ---
@@ -163,21 +172,32 @@ class ClientConnection:
 
     # --- bytes ---
 
-    async def _next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+    async def _next_event(self, max_lines: float = math.inf) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """The next event, for which at most so many lines are read. Raises `RefusalError`."""
+        lines = 0
         try:
             while (event := self._h11.next_event()) is h11.NEED_DATA:
-                self._feed(await self._receive())
+                piece = await self._next_piece()
+                # Of a body that has come with its head the lines are nobody's matter.
+                lines += piece.partition(b"\r\n\r\n")[0].count(b"\n")
+                if lines > max_lines:
+                    raise RefusalError(431, event="request refused")
+                self._h11.receive_data(piece)
         except h11.RemoteProtocolError as error:
             # 431 for a head that is too long; the rest is 400.
             raise RefusalError(error.error_status_hint, event="request refused") from None
-        return event
-
-    def _feed(self, chunk: bytes) -> None:
-        try:
-            self._h11.receive_data(chunk)
         except RuntimeError:
             # After its end there is no more.
             raise ConnectionEndError from None
+        return event
+
+    async def _next_piece(self) -> bytes:
+        if self._unread:
+            await trio.lowlevel.checkpoint()
+        else:
+            self._unread = memoryview(await self._receive())
+        piece, self._unread = bytes(self._unread[:PIECE_BYTES]), self._unread[PIECE_BYTES:]
+        return piece
 
     async def _receive(self) -> bytes:
         try:

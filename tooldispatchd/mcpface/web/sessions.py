@@ -11,6 +11,7 @@ or leaves undone waits for another session.
 import math
 import secrets
 import socket
+import time
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final
@@ -58,7 +59,8 @@ class WebSession:
         self.is_over = False
         self.unasked = MessageFeed(0)
         self.used_at = trio.current_time()
-        self._face = Face(profile=credential.profile, token=credential.token, now=self.used_at)
+        epoch = time.time() - self.used_at
+        self._face = Face(profile=credential.profile, token=credential.token, now=self.used_at, epoch=epoch)
         self._budget = budget
         self._booked = 0
         self._feeds: dict[int, MessageFeed] = {}

@@ -11,7 +11,7 @@ const registry = (name) => readJson(new URL(`../registry/${name}.json`, import.m
 const fixtures = readJson(fixturesPath);
 const CATEGORY = Object.fromEntries(registry("faults").faults.map(({ code, category }) => [code, category]));
 // This daemon is of edition 1.1: it does not know what came later, and a call is cancelled by its id alone.
-const isKnown = ({ since }) => since < "1.2";
+const isKnown = ({ since = "1" }) => since < "1.2";
 const PORTS = new Map(registry("ports").ports.filter(isKnown).filter(({ from }) => from === "agent").map((port) => [port.port, port]));
 const LIMITS = { max_line_bytes: 8 << 20, in_flight: 256, waiting: 1024, jobs: 1024, in_flight_bytes: 64 << 20,
   lines_per_s: 500000, sessions: 20000, max_content_bytes: 64 << 20, out_buffer_bytes: 1 << 20, ...fixtures.limits };

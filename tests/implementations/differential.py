@@ -211,6 +211,9 @@ ENDED: Final = b"".join(
 
 # --- how it is answered ---
 
+# The least that any daemon reads at once.
+READ_AT_ONCE: Final = 4096
+
 
 @contextmanager
 def daemons(*, is_low: bool) -> Iterator[tuple[Path, Path]]:
@@ -228,6 +231,7 @@ def daemons(*, is_low: bool) -> Iterator[tuple[Path, Path]]:
 def answers(address: Path, spoken: tuple[bytes, ...]) -> list[list[object]]:
     """All that a daemon answers on fresh channels, which are all open at once, in an order of our own."""
     with ExitStack() as open_ones:
+        spoken = tuple(map(without_last_words, spoken))
         channels = [open_ones.enter_context(socket.socket(socket.AF_UNIX)) for _ in spoken]
         for channel in channels:
             channel.settimeout(PATIENCE_S)
@@ -240,6 +244,25 @@ def answers(address: Path, spoken: tuple[bytes, ...]) -> list[list[object]]:
                 channel.shutdown(socket.SHUT_WR)
         told = [told_in_time(heard(channel), said) for channel, said in zip(channels, spoken, strict=True)]
         return [sorted(lines, key=lambda line: json.dumps(line, sort_keys=True)) for lines in told]
+
+
+def without_last_words(said: bytes) -> bytes:
+    """The lines; of many bytes without those behind the `bye` of the channel's own session.
+
+    Whether they are read before the channel has ended is a matter of how much a daemon reads at once.
+    """
+    lines = said.split(b"\n")
+    ends = [at for at, line in enumerate(lines, 1) if is_own_bye(line)]
+    return b"\n".join(lines[: ends[0]]) + b"\n" if ends and len(said) > READ_AT_ONCE else said
+
+
+def is_own_bye(line: bytes) -> bool:
+    """Whether a line ends the channel's own session."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(message, dict) and message.get("__port") == "bye" and message.get("agent") is None
 
 
 def told_in_time(lines: Iterator[Any], said: bytes) -> list[Any]:

@@ -18,7 +18,8 @@ EQUIVALENTS: Final[dict[str, dict[tuple[str, str], str]]] = {
         ("self.is_gone = True", "True changed"): NOBODY_READS,
         ("self.is_gone = True", "left out"): NOBODY_READS,
         ("if not self.is_gone:", "the condition is true"): NOBODY_READS,
-        ("class Asked(msgspec.Struct, frozen=True):", "True changed"): OWN_DEFECT,
+        ("class Asked(msgspec.Struct, frozen=True, gc=False):", "True changed"): OWN_DEFECT,
+        ("class Asked(msgspec.Struct, frozen=True, gc=False):", "False changed"): "what the collector looks at",
         ("self.opening_line = 0", "0 changed"): "an agent that was called, and is refused, never begins to read",
         (
             "self.asked = ASKED_NOTHING if asked == ASKED_NOTHING else asked",

@@ -104,7 +104,7 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     """The form of its tools' schemas."""
     answers: frozenset[str]
     """The kinds of questions that it can be asked."""
-    servers: bool = False
+    servers: bool
     """To speak with its servers beyond their tools."""
 
     @property

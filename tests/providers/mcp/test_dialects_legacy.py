@@ -54,6 +54,7 @@ def test_the_arguments_of_another_request_are_its_parameters() -> None:
         "resources/read",
         7,
         "file:///a",
+        b'{"uri":"file:///a"}',
     )
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -97,7 +97,9 @@ def test_a_channel_that_waits_when_the_daemon_ends_does_not_hold_it_up(tmp_path:
             daemon.process.terminate()
             assert daemon.process.wait() == 0
             assert time.monotonic() - began < 8
-            assert late.hear().get("error") in {None, "draining"}
+            # One that was never accepted is reset by the kernel.
+            with suppress(ConnectionResetError):
+                assert late.hear().get("error") in {None, "draining"}
 
 
 def test_the_log_says_who_opened_a_session_and_how_a_call_failed(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def answered(caller: Caller, head: str, body: bytes) -> bytes:
 
 @pytest.mark.parametrize("chunk", [b"1\r\n \r\n", b"1;" + b"a" * 200 + b"\r\n \r\n"])
 def test_a_body_in_the_smallest_chunks_is_refused(place: Place, chunk: bytes) -> None:
-    caller = Caller(place[1])
+    caller = Caller(place[1], **BEARER)
     caller.initialize()
     body = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
     chunks = chunk * 2000 + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
@@ -116,7 +116,7 @@ def test_a_body_in_the_smallest_chunks_is_refused(place: Place, chunk: bytes) ->
 
 
 def test_a_body_in_small_chunks_is_served(place: Place) -> None:
-    caller = Caller(place[1])
+    caller = Caller(place[1], **BEARER)
     caller.initialize()
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "y" * 200_000}}).encode()
     chunks = b"".join(b"40\r\n%b\r\n" % body[at : at + 64].ljust(64) for at in range(0, len(body), 64))
@@ -128,7 +128,7 @@ def test_a_head_of_many_lines_is_refused_before_it_is_read(place: Place) -> None
 
 
 def test_a_batch_of_many_messages_is_refused_before_it_is_taken_apart(place: Place) -> None:
-    caller = Caller(place[1])
+    caller = Caller(place[1], **BEARER)
     caller.initialize()
     began = time.monotonic()
     told = caller.send("POST", b"[" + b"{}," * 2_000_000 + b"{}]")

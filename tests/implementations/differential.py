@@ -7,6 +7,7 @@ to decide it.
 
 import argparse
 import json
+import math
 import socket
 import sys
 import tempfile
@@ -213,6 +214,8 @@ ENDED: Final = b"".join(
 
 # The least that any daemon reads at once.
 READ_AT_ONCE: Final = 4096
+# The faults of a `hello` that end the channel, where it is for the channel's own session.
+REFUSED: Final = frozenset({"unknown_profile", "unsupported_version"})
 
 
 @contextmanager
@@ -266,9 +269,18 @@ def is_own_bye(line: bytes) -> bool:
 
 
 def told_in_time(lines: Iterator[Any], said: bytes) -> list[Any]:
-    """The lines but those about a cancel at the end of an agent that has left, which it may not have by then."""
-    last = said.removesuffix(ENDED).count(b"\n")
-    return [line for line in lines if line.get("error") != "unknown_agent" or line["line"] <= last]
+    """The lines but those about a cancel at the end of an agent that has left, which it may not have by then.
+
+    Of many bytes also without those about what is behind a refused `hello`, as `without_last_words` for a `bye`.
+    """
+    last, told = said.removesuffix(ENDED).count(b"\n"), list(lines)
+    refused = [line["line"] for line in told if line.get("error") in REFUSED and "agent" not in line]
+    end = min(refused, default=math.inf) if len(said) > READ_AT_ONCE else math.inf
+    return [
+        line
+        for line in told
+        if line.get("line", 0) <= end and (line.get("error") != "unknown_agent" or line["line"] <= last)
+    ]
 
 
 def heard(channel: socket.socket) -> Iterator[object]:

@@ -449,6 +449,8 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     state: bool | str = False
     """With `true` a `python` tool keeps a [state](programs.md#state) between the calls of a session, which `ctx.state`
     is; a name in the place of `true` is one that several tools share."""
+    options: Secret[dict[str, object]] = {}
+    """What a `python` tool's function finds as `ctx.options`."""
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """With N one child of a `command` serves up to N calls of one caller in turn: a line in, a line out. Only for
     programs that are made for it."""

@@ -240,3 +240,23 @@ def test_a_function_that_is_not_is_called_as_it_is() -> None:
         return a + 1
 
     assert caller(add, is_async=False) is add
+
+
+def test_what_a_function_says_against_its_input_is_told_of_the_field(ends: tuple[socket.socket, CallSocket]) -> None:
+    def refuse(ctx: Any) -> None:
+        raise ctx.invalid("zone", "no such time zone")
+
+    answer = perform(function(refuse, wants_ctx=True), HEADER, b"{}", ends[1])
+    kind, told = said(answer)
+    assert kind is FrameKind.ERROR
+    assert told == {"kind": "invalid", "message": "no such time zone", "trace": "", "limit": None, "field": "zone"}
+
+
+def test_what_a_function_cannot_do_is_told_in_its_own_sentence(ends: tuple[socket.socket, CallSocket]) -> None:
+    def fail(ctx: Any) -> None:
+        raise ctx.failed("there is no such file")
+
+    answer = perform(function(fail, wants_ctx=True), HEADER, b"{}", ends[1])
+    kind, told = said(answer)
+    assert kind is FrameKind.ERROR
+    assert told == {"kind": "failed", "message": "there is no such file", "trace": "", "limit": None, "field": None}

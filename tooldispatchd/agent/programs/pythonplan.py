@@ -44,7 +44,7 @@ from tooldispatchd.wire.faults import Code, Fault
 class PythonPlan(TaskPlan):
     """A typed function of Python."""
 
-    __slots__ = ("_log", "_output", "_runtime", "_scratch", "_tool", "_warm")
+    __slots__ = ("_log", "_options", "_output", "_runtime", "_scratch", "_tool", "_warm")
 
     def __init__(self, runtime: Runtime, warm: Warm, tool: DeclaredTool, profile: Profile) -> None:
         enforced = enforced_for(runtime.setup, tool.spec, profile)
@@ -56,6 +56,7 @@ class PythonPlan(TaskPlan):
         self._runtime = runtime
         self._log = runtime.setup.log.bind(tool=tool.name)
         self._warm = warm
+        self._options = tool.spec.options
         self._output = tool.output
         self._tool = _python_tool(runtime.setup, tool, enforced)
         self.gives_json = not self._tool.gives_parts
@@ -114,6 +115,7 @@ class PythonPlan(TaskPlan):
             in_workspace=self._tool.in_workspace,
             updates=call.wants_updates,
             state=None if self.state is None else Raw(context.states.value(self.state)),
+            options=self._options,
         )
 
     def _left(self, call: Call, answer: Answer, left: LeftBeside) -> Outcome:

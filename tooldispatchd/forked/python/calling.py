@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from tooldispatchd.forked.python.context import ToolContext
+from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
 from tooldispatchd.forked.python.frames import MAX_WORDS_BYTES, FrameKind, FrameReader, frame
 
 CHUNK_BYTES = 64 * 1024
@@ -174,6 +174,8 @@ def perform(function: Function, header: bytes, line: bytes, channel: CallSocket)
         raise
     except LeftError as error:
         return frame(ERROR, failure(error.what, error))
+    except (InvalidInputError, ToolFailedError) as error:
+        return frame(ERROR, failure("invalid" if isinstance(error, InvalidInputError) else "failed", error))
     except BaseException as error:  # noqa: BLE001, ASYNC103  # sys.exit in a function is a failure like any other
         if not isinstance(error, ValueError) and stage != "exception":
             # No memory is left, or the tool's own classes raise.
@@ -204,8 +206,8 @@ def written(value: object) -> bytes:
 def failure(kind: str, error: BaseException) -> bytes:
     """The payload of an ERROR: what was raised, and at which stage.
 
-    `kind` is `import`, `confine`, `input`, `exception`, `output`, `details` or `state`, or `child` where a child could
-    not serve at all.
+    `kind` is `import`, `confine`, `input`, `exception`, `output`, `details` or `state`; `invalid` or `failed` for what
+    the function says of itself; `child` where a child could not serve at all.
     """
     try:
         for stream in (sys.stdout, sys.stderr):
@@ -213,6 +215,9 @@ def failure(kind: str, error: BaseException) -> bytes:
             with suppress(Exception):
                 stream.flush()
         text, name = str(error), type(error).__name__
+        if kind in {"invalid", "failed"}:
+            said = {"kind": kind, "message": text[:MAX_MESSAGE_CHARS], "trace": "", "limit": None}
+            return json.dumps(said | {"field": getattr(error, "field", None)}).encode()
         message = (f"{name}: {text}" if text else name)[:MAX_MESSAGE_CHARS]
         said = {"kind": kind, "message": message, "trace": trace_of(error), "limit": limit_of(error)}
         return json.dumps(said).encode()

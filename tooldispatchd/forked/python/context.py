@@ -15,6 +15,25 @@ MAX_MESSAGE_CHARS = 4_000
 LEVELS = "debug", "info", "warning", "error"
 
 
+class InvalidInputError(ValueError):
+    """An input that the function's types admit and the function does not: `field` is the parameter to blame.
+
+    The call is answered with `invalid_input`, and `why` is told of that field. `ToolContext.invalid` makes one.
+    """
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(why)
+        self.field = field
+
+
+class ToolFailedError(Exception):
+    """What the function was asked for cannot be done, in one sentence that a model can act on.
+
+    The call is answered with `tool_failed`, whose `detail` is that sentence and nothing else: no traceback is told.
+    `ToolContext.failed` makes one.
+    """
+
+
 class Teller(Protocol):
     """The way to the daemon while the call lasts (`calling.CallSocket`)."""
 
@@ -34,12 +53,13 @@ class ToolContext:
     `id` is the call's, as its agent gave it; `tool` the tool's name, `agent` the one that calls (None for the unnamed
     agent of a channel), `session` the number of its session in the daemon's log, `profile` its profile, and `workspace`
     its directory (None where it has none). `deadline` is when the call is given up, on the clock of `time.monotonic`;
-    None where nothing bounds it. What the function puts into `details` goes to the agent's runtime, beside the answer.
+    None where nothing bounds it. `options` are those of the tool's table. What the function puts into `details` goes to
+    the agent's runtime, beside the answer.
     """
 
     __slots__ = (
         *("_scratch", "_state", "_teller", "_updates"),
-        *("agent", "deadline", "details", "id", "profile", "session", "tool", "workspace"),
+        *("agent", "deadline", "details", "id", "options", "profile", "session", "tool", "workspace"),
     )
 
     def __init__(self, call: dict[str, Any], teller: Teller) -> None:
@@ -52,6 +72,7 @@ class ToolContext:
         self.profile: str = call["profile"]
         self.workspace: str | None = call["workspace"]
         self.deadline: float | None = None if left_s is None else time.monotonic() + left_s
+        self.options: dict[str, Any] = call["options"]
         self.details: dict[str, Any] = {}
         self._state: dict[str, Any] | None = call["state"]
         self._scratch: str | None = call["scratch"]
@@ -92,6 +113,16 @@ class ToolContext:
         if self._state is None or not isinstance(state, dict):
             raise TypeError("state is a dict, of a tool that has state = true in its table")
         self._state = state
+
+    @staticmethod
+    def invalid(field: str, why: str) -> InvalidInputError:
+        """The error to raise for a value of the parameter `field` that is of its type and yet no good."""
+        return InvalidInputError(field, why)
+
+    @staticmethod
+    def failed(sentence: str) -> ToolFailedError:
+        """The error to raise for what cannot be done: the model reads the sentence, and no traceback."""
+        return ToolFailedError(sentence)
 
     def cancelled(self) -> bool:
         """Whether the call is given up: what is left of it is killed when the tool's `stop_s` are over."""

@@ -16,7 +16,8 @@ _PREFIX = struct.Struct("<BQ")
 class FrameKind(IntEnum):
     CALL = 1
     """An object: `id`, `tool`, `agent`, `session`, `profile`, `left_s` (seconds or null), `scratch` and `workspace`
-    (paths or null), `in_workspace` (whether it runs there), `updates`, `state` (null where the tool has none)."""
+    (paths or null), `in_workspace` (whether it runs there), `updates`, `state` (null where the tool has none),
+    `options` (an object)."""
     INPUT = 2
     """The call's input, checked by the daemon."""
     UPDATE = 3
@@ -26,7 +27,7 @@ class FrameKind(IntEnum):
     VALUE = 5
     """The function's result."""
     ERROR = 6
-    """An object: `kind`, `message`, `trace`, `limit`, as `calling.failure` writes it."""
+    """An object: `kind`, `message`, `trace`, `limit`, `field`?, as `calling.failure` writes it."""
     LOG = 7
     """An object: `level`, `message`."""
     DETAILS = 8

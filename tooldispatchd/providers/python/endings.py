@@ -33,6 +33,7 @@ class ChildError(msgspec.Struct, frozen=True):
     message: str
     trace: str
     limit: str | None
+    field: str | None = None
 
 
 class Remains(msgspec.Struct, frozen=True):
@@ -109,6 +110,11 @@ def _raised(tool: PythonTool, error: ChildError, stderr: str) -> Fault:
         return _broken(Code.INVALID_INPUT, message)
     if error.kind == "output":
         return _broken(Code.INVALID_OUTPUT, message)
+    if error.kind == "invalid":
+        # What the function itself says against its input.
+        return fault_at(Code.INVALID_INPUT, [Violation(f"/{error.field}", message)])
+    if error.kind == "failed":
+        return tool_failed(message, stderr)
     if error.kind in {"details", "state"}:
         limit = {} if error.limit is None else {"limit": error.kind}
         return tool_failed(f"the {error.kind} that '{name}' leaves cannot be kept: {message}", stderr, **limit)

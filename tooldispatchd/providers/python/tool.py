@@ -97,6 +97,7 @@ class CallHeader(msgspec.Struct, frozen=True, kw_only=True):
     in_workspace: bool = False
     updates: bool = False
     state: Raw | None = None
+    options: dict[str, object] = {}
 
 
 class CallSide(msgspec.Struct, frozen=True):

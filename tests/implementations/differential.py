@@ -7,7 +7,6 @@ to decide it.
 
 import argparse
 import json
-import math
 import socket
 import sys
 import tempfile
@@ -274,13 +273,10 @@ def told_in_time(lines: Iterator[Any], said: bytes) -> list[Any]:
     Of many bytes also without those about what is behind a refused `hello`, as `without_last_words` for a `bye`.
     """
     last, told = said.removesuffix(ENDED).count(b"\n"), list(lines)
-    refused = [line["line"] for line in told if line.get("error") in REFUSED and "agent" not in line]
-    end = min(refused, default=math.inf) if len(said) > READ_AT_ONCE else math.inf
-    return [
-        line
-        for line in told
-        if line.get("line", 0) <= end and (line.get("error") != "unknown_agent" or line["line"] <= last)
-    ]
+    if len(said) > READ_AT_ONCE:
+        ends = [at for at, line in enumerate(told, 1) if line.get("error") in REFUSED and "agent" not in line]
+        told = told[: ends[0] if ends else None]
+    return [line for line in told if line.get("error") != "unknown_agent" or line["line"] <= last]
 
 
 def heard(channel: socket.socket) -> Iterator[object]:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import inspect as kinds
 
 from tooldispatchd.catalog import specs
+from tooldispatchd.catalog.confinedspec import ConfinedSpec
 
 DOCUMENT: Final = Path(__file__).parent / "configuration.md"
 STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
@@ -29,8 +30,10 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         specs.McpSpec,
         specs.OAuthSpec,
         specs.HttpAuthSpec,
+        specs.ToolboxSpec,
+        specs.SearchSpec,
         specs.ProfileSpec,
-        specs.ConfinedSpec,
+        ConfinedSpec,
     )
 }
 TABLE: Final = re.compile(r"(<!-- settings of (\w+), .*? -->\n).*?(<!-- end of settings -->\n)", re.DOTALL)

@@ -14,6 +14,7 @@ import pytest
 
 from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.specs import Config
+from tooldispatchd.toolbox.sets import SETS
 
 ROOT: Final = Path(__file__).parent.parent
 MAX_LINES: Final = 600
@@ -59,6 +60,9 @@ def tracked() -> tuple[Path, ...]:
     done = subprocess.run([*words[:1], "-c", "safe.directory=*", *words[1:]], cwd=ROOT, capture_output=True, check=True)
     return tuple(ROOT / name for name in done.stdout.decode().split("\0") if name and (ROOT / name).is_file())
 
+
+# The keys of a toolbox that one set alone reads.
+OPTIONS: Final = {key for tool_set in SETS.values() for key in tool_set.options}
 
 # Longer than others, with the reason.
 LONG: Final = {"protocol/conformance/run.py": "others copy it, and one file is what they can copy"}
@@ -161,7 +165,10 @@ def test_every_setting_is_in_the_example(setting: str) -> None:
     header = re.escape(f"[{table}]").replace(r"\*", r"[\w.-]+")
     if not table:
         header = r"\A#.*"
-    if table in {"mcp.*", "processes.*", "agents.*"} and key in KEYS:
+    if table == "toolbox.*" and key in OPTIONS:
+        assert re.search(rf"^#  .*\b{key}\b", example, re.MULTILINE)
+        return
+    if table in {"mcp.*", "processes.*", "agents.*", "toolbox.*"} and key in KEYS:
         # What bounds programs is shown with a tool, and these say so.
         header = re.escape("[tools.") + r"[\w.-]+\]"
     written = r"\[types\]\n\w+ = " if setting == "types" else rf"^{header}\n(?:(?!\[).*\n)*?(?:# )?{key} = "

@@ -19,9 +19,10 @@ from tests.test_documents import PATIENCE_S, play, serving
 from tests.wire.conversations import spoken
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.agent.programs.programs import TRACEPARENT
+from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.expressions.door import compile_expression
 from tooldispatchd.catalog.meanings import check_names
-from tooldispatchd.catalog.specs import Config, ConfinedSpec
+from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID, UPDATES_FD
 from tooldispatchd.config.configuration import load_catalog

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.confinement import (
     NOTHING,
     SIZE_ALLOWED,
@@ -17,7 +18,6 @@ from tooldispatchd.catalog.confinement import (
 )
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.speckinds import TIB, Size
-from tooldispatchd.catalog.specs import ConfinedSpec
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.confinedspec import Sandbox
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import ConfinedProgram, Enforceable, Enforced, enforce, programs, wrong
 from tooldispatchd.catalog.problems import Problem
-from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, Sandbox, ToolSpec
+from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
 
 BEST_EFFORT = 'sandbox = "best-effort", to go without'
 SANDBOXED = Confinement(network=False, read=("/a",), write=())

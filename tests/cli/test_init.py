@@ -15,6 +15,7 @@ from tooldispatchd.catalog import specs
 from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.cli import init
 from tooldispatchd.config.configuration import load_catalog
+from tooldispatchd.toolbox.sets import SETS
 
 EXAMPLE = init.example().decode()
 SECTIONS = {
@@ -22,9 +23,14 @@ SECTIONS = {
     "limits": specs.LimitsSpec,
     "mcp": specs.McpSpec,
     "tools": specs.ToolSpec,
+    "toolbox": specs.ToolboxSpec,
     "agents": specs.ProfileSpec,
     "processes": specs.ProcessSpec,
 }
+
+
+# The keys of a toolbox that one set alone reads.
+OPTIONS = sorted({key for tool_set in SETS.values() for key in tool_set.options})
 
 
 def run_init(*words: str) -> int:
@@ -81,7 +87,8 @@ def test_the_example_is_a_right_configuration_in_any_environment(tmp_path: Path)
     file = tmp_path / "t.toml"
     file.write_text(EXAMPLE)
     catalog = load_catalog(file, {})
-    assert list(catalog.tools) == ["echo", "greet", "sort", "words", "find", "dedent", "reverse", "address", "now"]
+    declared = ["echo", "greet", "sort", "words", "find", "dedent", "reverse", "address", "today", "now"]
+    assert list(catalog.tools) == [*declared, "current_date", "sleep"]
     assert list(catalog.profiles) == ["default", "clock"]
     assert catalog.config.mcp["time"].args[:2] == ("-m", "mcp_server_time")
     assert catalog.warnings == ()
@@ -109,7 +116,7 @@ def test_the_example_is_checked_without_a_warning_where_there_is_what_it_says_th
         for name, spec in SECTIONS.items()
         for key in spec.__struct_fields__
         # What bounds programs is the same wherever it stands, and is shown once.
-        if name == "tools" or key not in KEYS
+        if (name == "tools" or key not in KEYS) and not (name == "toolbox" and key in OPTIONS)
     ],
 )
 def test_the_example_shows_every_key_in_its_section(name: str, key: str) -> None:
@@ -131,6 +138,11 @@ def test_the_example_states_the_default_of_every_limit(key: str) -> None:
 @pytest.mark.parametrize("key", specs.OAuthSpec.__struct_fields__)
 def test_the_example_names_every_particular_of_oauth(key: str) -> None:
     assert re.search(rf"(?m)^#  .*\b{key}\b", section("mcp"))
+
+
+@pytest.mark.parametrize("key", OPTIONS)
+def test_the_example_names_every_key_of_one_set_of_tools(key: str) -> None:
+    assert re.search(rf"(?m)^#  .*\b{key}\b", section("toolbox"))
 
 
 @pytest.mark.parametrize("source", ["token", "token_env", "token_file", "auth"])

@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 import msgspec
 
+from tooldispatchd.catalog.confinedspec import ConfinedSpec, Sandbox
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.speckinds import TIB, Owner, Size
-from tooldispatchd.catalog.specs import ConfinedSpec, Sandbox
 
 # --- sizes: a number of bytes, or a number with a binary unit, as "512M" ---
 

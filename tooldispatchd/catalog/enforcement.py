@@ -12,11 +12,12 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.callgraph import PROCESS, TOOL, set_going
+from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.confinement import NOTHING, Confinement, Means, asked_keys, confinement_of, merge
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.servers import Binding, path_of, server_tool
-from tooldispatchd.catalog.specs import Config, ConfinedSpec
+from tooldispatchd.catalog.specs import Config
 
 MEANS: Final[tuple[Means, ...]] = ("landlock", "bubblewrap")
 # A function is no program that could be started by another.

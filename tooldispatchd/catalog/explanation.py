@@ -10,6 +10,7 @@ from typing import Final
 from tooldispatchd.catalog.arguments import TRANSCRIBED, Moded
 from tooldispatchd.catalog.callgraph import default_call_s
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.confinement import Means, confinement_of, size_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
 from tooldispatchd.catalog.fromschema import describe
@@ -18,7 +19,7 @@ from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.servers import credential_kinds, without_query
 from tooldispatchd.catalog.speckinds import WORKSPACE
-from tooldispatchd.catalog.specs import ConfinedSpec, InputMode, LimitsSpec, McpSpec, OutputMode, ProfileSpec, ToolSpec
+from tooldispatchd.catalog.specs import InputMode, LimitsSpec, McpSpec, OutputMode, ProfileSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 
 # Two lines of a terminal: enough to know an expression or a type again.
@@ -85,7 +86,7 @@ class _Explanation:
         limits = (spec.call_s, None if server is None else server.spec.call_s, default_s)
         yield f"{_INDENT}limit: {next(limit for limit in limits if limit is not None):g} s"
         if spec.mode is not None:
-            yield f"{_INDENT}each call is a job"
+            yield f"{_INDENT}{'each call' if spec.mode == 'background' else 'a call that asks for it'} is a job"
         callers = [each for each, profile in self._catalog.profiles.items() if name in profile.tools]
         if spec.expose is False:
             yield f"{_INDENT}not offered: it is there for chains only"

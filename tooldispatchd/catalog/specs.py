@@ -19,6 +19,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
     ISSUER_PATTERN,
@@ -39,7 +40,6 @@ from tooldispatchd.catalog.speckinds import (
     HeaderValue,
     HostPort,
     Name,
-    Owner,
     Owners,
     Seconds,
     ServerToolName,
@@ -48,52 +48,8 @@ from tooldispatchd.catalog.speckinds import (
     Word,
 )
 
-Sandbox = Literal["required", "landlock", "bubblewrap", "best-effort"]
 # An agent that cancels a call wants it to end; a minute is long for that.
 StopSeconds = Annotated[float, Meta(ge=0, le=60)]
-
-
-class ConfinedSpec(Spec, frozen=True, kw_only=True):
-    """What a program may use and see: keys of tools, processes and servers that run one, and of profiles for theirs.
-
-    A profile's keys narrow what its tools have and never widen it; they hold for what agent processes call in turn,
-    too. What is asked for and cannot be had on the machine stops the start, unless `sandbox` says otherwise.
-    """
-
-    cpu_s: Annotated[int, Meta(ge=1, le=86_400)] | None = None
-    """Seconds of processor time that each of a call's processes may use."""
-    memory: Size | None = None
-    """Bytes, or text like `"512M"`, 16M at least: of all processes of a call, or of a server, together where the daemon
-    has a cgroup of its own, else of each."""
-    processes: Annotated[int, Meta(ge=1, le=100_000)] | None = None
-    """How many processes and threads a call may have at once, its first included; of programs that run as root only
-    where the daemon has a cgroup of its own."""
-    files: Annotated[int, Meta(ge=8, le=1_000_000)] | None = None
-    """How many descriptors one of its processes may have open."""
-    file_size: Size | None = None
-    """The largest file that it may write."""
-    output_bytes: Size | None = None
-    """How much it may write to stdout, and how long its answer may be; never more than `limits.max_content_bytes`."""
-    nice: Annotated[int, Meta(ge=0, le=19)] | None = None
-    """How far it stands back behind others for the processor."""
-    user: Owner | None = None
-    """The user that it runs as, by name or number; only a daemon that is root can do that. Its `HOME` is the daemon's,
-    unless `env` says another."""
-    group: Owner | None = None
-    """Its group; by default the user's own. Beside it a user has its other groups; without `user` there are none."""
-    network: bool = True
-    """With `false` it cannot reach or be reached by anything: it has no sockets but pairs within itself."""
-    read: tuple[SomeWord, ...] | None = None
-    """The only files and directories that it may read, beside the system's programs and libraries, itself, `write` and
-    its scratch directory; a function reads the places of its modules too. Without it everything may be read.
-    `"workspace"` is the session's [workspace](#workspaces)."""
-    write: tuple[SomeWord, ...] | None = None
-    """The only files and directories that it may change, beside its scratch directory; by default nothing where `read`
-    is given. `"workspace"` is the session's workspace, as in `read`."""
-    sandbox: Sandbox | None = None
-    """How all this is enforced. `required`, the default: whole, or the daemon does not start. `landlock`, or for
-    programs `bubblewrap`: `network`, `read` and `write` by that means alone. `best-effort`: as far as the machine can;
-    what it cannot is said in the log, and as `unenforced` of the tool in `ready` and in lists of tools."""
 
 
 class DaemonSpec(Spec, frozen=True, kw_only=True):
@@ -372,8 +328,8 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
 
 
 class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
-    """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command` and `python` runs
-    it."""
+    """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command`, `python` and
+    `builtin` runs it."""
 
     type: str | None = None
     """`A -> B`, as text. Inferred where its process or expression says it; without it and without schemas a `command`
@@ -399,9 +355,10 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     profile that offers every tool. With `false` it is offered to nobody, and there for chains alone."""
     call_s: Seconds | None = None
     """This tool's own limit in seconds, in the place of `limits.call_s`."""
-    mode: Literal["background"] | None = None
+    mode: Literal["background", "asked"] | None = None
     """With `background` each call becomes a job, as if the agent had asked for one; a profile without `jobs` cannot
-    have such a tool."""
+    have such a tool. With `asked` a call does whose input says `"background": true`, for models that cannot ask
+    otherwise."""
     process: str | None = None
     """The [process](#processesname) that it is made of: one message in, its one result out."""
     mcp: Server | None = None
@@ -434,6 +391,9 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     `"result"` each has, and the answer is the text of its stdout and stderr, with the code as the last line."""
     python: Annotated[str, Meta(pattern=PYTHON_PATTERN)] | None = None
     """A typed Python function, as `package.module:function`, see [Python functions](#python-functions)."""
+    builtin: SecretChoice[str] | None = None
+    """One tool of a [toolbox](toolbox.md), such as `"read"`, under this table's name; `options` are its set's own
+    keys."""
     venv: SomeWord | None = None
     """The virtual environment, or the interpreter, that a `python` tool runs in; by default the daemon's own."""
     max_forks: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000
@@ -450,13 +410,68 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     """With `true` a `python` tool keeps a [state](programs.md#state) between the calls of a session, which `ctx.state`
     is; a name in the place of `true` is one that several tools share."""
     options: Secret[dict[str, object]] = {}
-    """What a `python` tool's function finds as `ctx.options`."""
+    """What a `python` tool's function finds as `ctx.options`; of a `builtin` the keys of its set."""
     reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """With N one child of a `command` serves up to N calls of one caller in turn: a line in, a line out. Only for
     programs that are made for it."""
     stop_s: StopSeconds = 0.0
     """Seconds that a `command` or a function has to end itself once its call is [ended early](programs.md#stopping): a
     program gets TERM, and what is left after them is killed. By default it is killed at once."""
+
+
+class SearchSpec(Spec, frozen=True, kw_only=True):
+    """`search` of a toolbox: the engine that its tool asks."""
+
+    engine: Literal["searxng", "brave", "tavily"]
+    """What it speaks."""
+    url: Secret[SomeWord] | None = None
+    """Where it is; by default the engine's own service. SearXNG has none, and must be told."""
+    token: Secret[str] | None = None
+    """Its key, taken as it is written. At most one of `token`, `token_env` and `token_file`."""
+    token_env: SecretVariable[SomeWord] | None = None
+    """The variable of the daemon's environment that holds the key."""
+    token_file: SecretFile[SomeWord] | None = None
+    """The file that holds the key."""
+
+
+class ToolboxSpec(ConfinedSpec, frozen=True, kw_only=True):
+    """`[toolbox.NAME]`: a set of the tools that come with the daemon, run and shut in as this table says.
+
+    The keys of a sandbox that are left out are those of the set.
+    """
+
+    set: Literal["files", "shell", "web", "clock", "look", "scratchpad"] | None = None
+    """Which set it is; by default the one that the table is named for."""
+    tools: tuple[str, ...] | None = None
+    """Which of its tools are offered, by name or pattern; by default all."""
+    deny: tuple[str, ...] = ()
+    """Which are not."""
+    prefix: Name | None = None
+    """What stands before their names, with an underscore: with `docs` the tool `read` is `docs_read`. A second toolbox
+    of a set needs one."""
+    workspace: SomeWord = "workspace"
+    """The directory in which its tools work; by default the session's [workspace](#workspaces)."""
+    call_s: Seconds | None = None
+    """The limit of each of its tools, in seconds, in the place of the tool's own."""
+    guard: Literal["block", "warn", "off"] | None = None
+    """For `files`: whether a file must have been read by the session, and not have changed since, before it is changed.
+    `"block"`, the default, refuses; `"warn"` says so and goes on."""
+    session: bool | None = None
+    """For `shell`: with `true` variables and directory of `bash`, and what `python` has defined, live on between the
+    calls of an agent."""
+    hosts: tuple[SomeWord, ...] | None = None
+    """For `web`: the only hosts that may be fetched from, by name or as `*.example.com`."""
+    deny_hosts: tuple[SomeWord, ...] | None = None
+    """For `web`: hosts that may not."""
+    private: bool | None = None
+    """For `web`: with `true` addresses of this machine and of private networks may be fetched from, too."""
+    max_bytes: Annotated[int, Meta(ge=KIB, le=64 * MIB)] | None = None
+    """For `web`: how much of a page is read, by default 8 MiB."""
+    search: SearchSpec | None = None
+    """For `web`: the engine of the tool `search`, which is offered only with one."""
+    shared: SomeWord | None = None
+    """For `scratchpad`: a directory in which the sessions of each profile share one; by default each session has its
+    own."""
 
 
 class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
@@ -467,6 +482,8 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     there is an error, and so is a pattern that nothing matches."""
     mcp: tuple[str, ...] = ()
     """Servers that are offered whole, by the names of their tables."""
+    toolboxes: tuple[str, ...] = ()
+    """Toolboxes that are offered whole, by the names of their tables."""
     allow: tuple[str, ...] | None = None
     """Of what `tools` and `mcp` give only these names and [patterns](agents.md#patterns); where neither is given, of
     all tools and servers. What is not there is no error."""
@@ -526,6 +543,9 @@ class Config(Spec, frozen=True, kw_only=True):
     """MCP servers: [`[mcp.NAME]`](#mcpname)."""
     tools: dict[Name, ToolSpec] = {}
     """Tools: [`[tools.NAME]`](#toolsname)."""
+    toolbox: dict[Name, ToolboxSpec] = {}
+    """Sets of tools that come with the daemon, for files, a shell, the web and more:
+    [`[toolbox.NAME]`](#toolboxname)."""
     processes: dict[Name, ProcessSpec] = {}
     """Stream processes, of which tools and chains are made: [`[processes.NAME]`](#processesname). None of them is
     offered by itself."""

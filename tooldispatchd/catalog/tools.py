@@ -251,7 +251,7 @@ class _ToolBuilder:
         ways = [way for way in WAYS if getattr(spec, way) is not None]
         if len(ways) != 1:
             found = f"this one has {' and '.join(ways)}" if ways else "this one has none"
-            self._refuse(f"a tool has exactly one way to run, {found}", allowed=", ".join(WAYS))
+            self._refuse(f"a tool has exactly one way to run, {found}", allowed=", ".join((*WAYS, "builtin")))
         fields = {field.name: field for field in msgspec.structs.fields(spec)}
         for key, own in _ONLY.items() if ways else ():
             is_said = getattr(spec, key) != fields[key].default and getattr(spec, key) not in ((), {})

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from tooldispatchd.catalog.callgraph import PROCESS, TOOL, set_going
+from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE, Profile
 from tooldispatchd.catalog.servers import Binding, path_of
 from tooldispatchd.catalog.speckinds import WORKSPACE
-from tooldispatchd.catalog.specs import Config, ConfinedSpec, McpSpec, ProcessSpec, ToolSpec
+from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ToolSpec
 
 VARIABLES: Final = ("agent", "profile", "uid")
 # The segment of an agent without a name; one that is named so is escaped.

@@ -1,4 +1,4 @@
-"""`tooldispatchd init`: write a commented example configuration."""
+"""`tooldispatchd init`: write a commented example configuration, or one for coding agents."""
 
 import argparse
 import os
@@ -20,6 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help=f"the file to write (default: ./{DEFAULT_PATH})",
     )
+    parser.add_argument(
+        "--coding-agent",
+        action="store_true",
+        help="write a configuration for coding agents: files, a shell and a clock, shut in to one directory",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite the file if there is one")
 
 
@@ -29,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         # The kernel refuses an existing file, with no moment between a look and the write.
         with open(path, "wb" if arguments.force else "xb", opener=_open) as file:
-            file.write(example())
+            file.write(example("coding-agent" if arguments.coding_agent else "example"))
     except FileExistsError:
         print(f"cannot write {path}: it exists already (--force overwrites it)", file=sys.stderr)
         return 2
@@ -45,9 +50,9 @@ def _open(path: str, flags: int) -> int:
     return os.open(path, flags, 0o644)
 
 
-def example() -> bytes:
-    """The example configuration, UTF-8."""
+def example(name: str = "example") -> bytes:
+    """The example configuration, or the one of this name, UTF-8."""
     # Imported when it is called for, as it is slower than all that --help needs.
     from importlib.resources import files
 
-    return files("tooldispatchd.cli").joinpath("example.toml").read_bytes()
+    return files("tooldispatchd.cli").joinpath(f"{name}.toml").read_bytes()

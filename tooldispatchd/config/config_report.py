@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Final, cast
@@ -22,6 +22,8 @@ from tooldispatchd.config.plumb_files import MaskedText, PlumbFiles
 MAX_SHOWN: Final = 50
 MAX_VALUE_CHARACTERS: Final = 80
 
+# As an import says that a package is not there.
+_LACKING: Final = "No module named"
 _WITHIN: Final = re.compile(r"(?:line (?P<line>\d+), )?column (?P<column>\d+): ")
 _KINDS: Final = (
     (bool, "a boolean"),
@@ -165,7 +167,8 @@ class Finding(msgspec.Struct, frozen=True):
 class Sources:
     """The files of one configuration, and where each part of its table was written.
 
-    `table` is what all of them say together, before any expansion; `plumb` and `servers` are set once they are read.
+    `table` is what all of them say together, before any expansion; `plumb` and `servers` are set once they are read,
+    and `made` is of what table each tool of a toolbox was made.
     """
 
     def __init__(self, path: FilePath, text: str, table: Table) -> None:
@@ -173,6 +176,7 @@ class Sources:
         self.table = table
         self.plumb = PlumbFiles()
         self.servers = McpJson()
+        self.made: Mapping[Path, Path] = {}
         self._text = text
         # Made once, since a file may have many problems.
         self._masked: dict[str, MaskedText] = {}
@@ -183,8 +187,13 @@ class Sources:
 
     def where(self, path: Path) -> str:
         """`FILE:LINE` of what stands at `path`."""
+        path = self._written(path)
         file, line = self._elsewhere(path) or (self.path, self._lines.line_of(path))
         return f"{file}:{line}"
+
+    def _written(self, path: Path) -> Path:
+        """Where what stands at `path` was written: of a tool of a toolbox that is its table."""
+        return self.made.get(path[:2], path)
 
     def file_of(self, path: Path) -> FilePath:
         """The file in which what stands at `path` was written, as reports name it."""
@@ -218,6 +227,11 @@ class Sources:
         return tuple(sorted(findings, key=lambda finding: (order.get(finding.file or "", 0), finding.line or 0)))
 
     def _finding(self, problem: Problem) -> Finding:
+        if problem.path[:2] in self.made:
+            lacks = (
+                'what it needs: pip install "tooldispatchd[toolbox]"' if _LACKING in problem.why else problem.allowed
+            )
+            problem = msgspec.structs.replace(problem, path=self._written(problem.path), value=UNSET, allowed=lacks)
         place, why = self.plumb.place_of(problem.path), problem.why
         found = _WITHIN.match(why)
         if found is not None:

@@ -106,6 +106,13 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     # A table in which the notation has found a mistake lacks what stood there.
     _refuse(sources, [problem for problem in problems if problem.path not in sources.plumb.lacking])
     credentials = take_credentials(table, environ)
+    offers: tuple[str, ...] = ()
+    if "toolbox" in table or any(True for _ in places(table, ("tools", "*", "builtin"))):
+        from tooldispatchd.config.toolboxes import take_toolboxes  # noqa: PLC0415  # few configurations have any
+
+        made = take_toolboxes(table, credentials.secrets)
+        _refuse(sources, (*credentials.problems, *made.problems))
+        sources.made, offers = made.places, made.warnings
     catalog = _build(table, credentials.tokens, directory, environ)
     # Of a token that could not be read, and of a user who is not there, the catalog would tell once more.
     told = {path for problem in credentials.problems for path in (problem.path, problem.path[:2])}
@@ -123,6 +130,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
         warnings=(
             *catalog.warnings,
             *credentials.warnings,
+            *offers,
             *sources.servers.warnings,
             *exposed_secrets(written, sources.file_of),
         ),

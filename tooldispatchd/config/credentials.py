@@ -36,7 +36,10 @@ MAX_TOKEN_CHARS: Final = MAX_HEADER_CHARS - len("Bearer ")
 # Where a server's table may stand.
 SERVERS: Final[tuple[Pattern, ...]] = (("mcp", "*"), ("tools", "*", "mcp"), ("processes", "*", "mcp", "#"))
 # Where a table may name the user that a program runs as.
-_PROGRAMS: Final[tuple[Pattern, ...]] = (("tools", "*"), ("processes", "*"), ("agents", "*"), *SERVERS)
+_PROGRAMS: Final[tuple[Pattern, ...]] = (
+    *(("tools", "*"), ("toolbox", "*"), ("processes", "*"), ("agents", "*")),
+    *SERVERS,
+)
 _CLIENT_SECRETS: Final = ("client_secret_env", "client_secret_file")
 # What each of the others than tokens names, and how many characters that may have.
 _OTHERS: Final = {
@@ -88,7 +91,7 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
     secrets: dict[tuple[str, str], str] = {}
     problems: list[Problem] = []
     warnings: list[str] = []
-    for path, value, limit in (*_of_profiles(table, problems), *_of_servers(table)):
+    for path, value, limit in (*_of_profiles(table, problems), *_of_servers(table), *_of_engines(table)):
         key = str(path[-1])
         try:
             text, mode = _read(key, value, environ, limit)
@@ -189,6 +192,14 @@ def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
         for key in keys:
             for named in places(server, key):
                 yield (*place.path, *named.path), str(named.value), MAX_KEY_CHARS
+
+
+def _of_engines(table: Table) -> Iterator[tuple[Path, str, int]]:
+    """Likewise where each toolbox names the key of its search engine."""
+    for engine in places(table, ("toolbox", "*", "search")):
+        for key in TOKENS:
+            for named in places(engine.value, (key,)):
+                yield (*engine.path, key), str(named.value), MAX_KEY_CHARS
 
 
 def _read(key: str, value: str, environ: Mapping[str, str], max_bytes: int) -> tuple[str, int | None]:

@@ -138,6 +138,38 @@ def test_a_profile_without_jobs_cannot_have_such_a_tool() -> None:
     assert [problem.path for problem in problems] == [("agents", "default", "tools", 0)]
 
 
+def asking_catalog() -> Catalog:
+    asking = "{text: string, background?: bool}"
+    tool = ToolSpec(type=f"{asking} -> {asking}", inline="id", mode="asked")
+    catalog = build_catalog(Config(tools={"either": tool}))
+    assert isinstance(catalog, Catalog)
+    return catalog
+
+
+async def test_a_call_whose_input_asks_for_it_is_a_job_where_its_tool_says_so() -> None:
+    async with open_runtime(asking_catalog()) as runtime:
+        agent = Agent(runtime)
+        await agent.call("1", "either", input={"text": "a", "background": True})
+        assert await agent.hear() == answer("1", '{"job":"job-1"}')
+        await agent.call("2", "either", input={"text": "a", "background": False})
+        assert await agent.hear() == answer("2", '{"text":"a","background":false}')
+        await agent.call("3", "either", input={"text": "a"}, background=True)
+        assert await agent.hear() == answer("3", '{"job":"job-2"}')
+        await agent.end_input()
+
+
+async def test_an_input_asks_in_vain_where_there_are_no_jobs() -> None:
+    async with open_runtime(asking_catalog()) as runtime:
+        agent = Agent(runtime)
+        await agent.say({"__port": "hello", "spec": {"jobs": False}})
+        await agent.hear()
+        await agent.call("1", "either", input={"text": "a", "background": True})
+        assert code_of(await agent.hear()) == "not_allowed"
+        await agent.call("2", "either", input={"text": "a"})
+        assert await agent.hear() == answer("2", '{"text":"a"}')
+        await agent.end_input()
+
+
 async def test_all_calls_and_jobs_of_an_agent_are_ended_at_once_and_of_no_other() -> None:
     held = HeldPlan()
     async with open_runtime(small_catalog(LimitsSpec(in_flight=2)), held) as runtime:

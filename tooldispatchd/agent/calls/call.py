@@ -48,7 +48,7 @@ class Plan:
     for what a tool needs in the whole daemon; None where there is nothing to share. A tool that only looks at the
     session's own calls `takes_place` of none. `gives_json` says that its answers are JSON, by its own type. One that
     `starts_agents` may start an agent with a channel of its own, itself or in a chain. Each call of one that is
-    `in_background` becomes a job.
+    `in_background` becomes a job; of one that `may_ask_for_job` those whose input asks for it.
     """
 
     __slots__ = (
@@ -57,6 +57,7 @@ class Plan:
         "in_background",
         "kind",
         "limit_s",
+        "may_ask_for_job",
         "name",
         "now",
         "offered",
@@ -78,7 +79,7 @@ class Plan:
         self.kind = kind
         self.provider = provider or kind
         self.takes_place = self.gives_json = True
-        self.starts_agents = self.in_background = False
+        self.starts_agents = self.in_background = self.may_ask_for_job = False
         self.state: str | None = None
         self.limit_s = limit_s
         self.read = read

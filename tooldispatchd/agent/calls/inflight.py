@@ -16,6 +16,7 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
 from tooldispatchd.agent.calls.call import CallContext, Lookup, Plan, SessionChannel
+from tooldispatchd.agent.calls.unpacking import asks_for_job
 from tooldispatchd.agent.faults import CANCELLED, NO_JOBS, TOO_LATE, never_in_background, queue_full, too_many
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.events import Events
@@ -304,6 +305,11 @@ class InFlight:
         call.line = line
         call.input = Raw()  # the agent's bytes are not needed any more
         call.queued_at = trio.current_time()
+        if plan.may_ask_for_job and call.job is None and asks_for_job(line):
+            refusal = self._make_job(call)
+            if refusal is not None:
+                call.finish(refusal)
+                return
         verdict = self._admission.ask(call) if plan.takes_place else AdmissionVerdict.START
         if verdict is AdmissionVerdict.FULL:
             call.finish(queue_full("agent"))

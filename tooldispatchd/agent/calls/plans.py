@@ -389,9 +389,10 @@ def read_of(tool: DeclaredTool, *, as_text: bool = False) -> Reader:
 
 
 def in_mode(plan: Plan, tool: DeclaredTool) -> Plan:
-    """The plan of a declared tool, whose calls become jobs where its table says so."""
-    if tool.spec.mode == "background":
-        plan.in_background = True
+    """The plan of a declared tool, whose calls become jobs where its table, or an input, says so."""
+    if tool.spec.mode is not None:
+        plan.in_background = tool.spec.mode == "background"
+        plan.may_ask_for_job = not plan.in_background
         plan.now = None
     return plan
 

@@ -1,6 +1,7 @@
-"""What a request for the tool `call_tool` calls: it is made into the request of that name and that input.
+"""What the input of a request says to the daemon: which tool `call_tool` calls, and whether a call is to be a job.
 
-From then on it is that request, and nothing remembers how it was written.
+A request for `call_tool` is made into the request of that name and that input. From then on it is that request, and
+nothing remembers how it was written.
 """
 
 from typing import Final
@@ -17,6 +18,8 @@ from tooldispatchd.wire.messages import ShortReq
 # More than a model ever writes. It is read in the dispatch thread, for some 5 ms at worst; a program that has more to
 # say calls the tool by its own name, and a checker reads it.
 MAX_UNPACKED_BYTES: Final = 1024 * 1024
+# What asks for a job is a command, of which the kernel takes no more in one argument (execve(2), MAX_ARG_STRLEN).
+MAX_ASKING_BYTES: Final = 128 * 1024
 # A name that is longer is no tool's, and is told so by its beginning.
 MAX_NAMED: Final = 512
 
@@ -49,8 +52,20 @@ class _CallInput(msgspec.Struct, forbid_unknown_fields=True):
     input: Raw | UnsetType = UNSET
 
 
+class _AskingInput(msgspec.Struct):
+    background: object = None
+
+
 _decode: Final = msgspec.json.Decoder(_CallInput).decode
+_decode_asking: Final = msgspec.json.Decoder(_AskingInput).decode
 _decode_any: Final = msgspec.json.Decoder().decode
+
+
+def asks_for_job(line: bytes | bytearray) -> bool:
+    """Whether an input, which has been checked, is an object that says `"background": true`."""
+    if line[:1] != b"{" or len(line) > MAX_ASKING_BYTES:
+        return False
+    return _decode_asking(line).background is True
 
 
 def unpack(body: ShortReq) -> Fault | None:

@@ -5,11 +5,12 @@ from msgspec.structs import replace
 from tooldispatchd.agent.programs.programs import Program
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed
+from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.confinement import confinement_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforced, enforce
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.catalog.specs import ConfinedSpec, McpSpec, ProcessSpec, ToolSpec
+from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.owners import home_of, owner_of

@@ -21,6 +21,7 @@ from tooldispatchd.mcpface.jsonrpc import (
     WRONG_PARAMS,
     ClientMessage,
     error_json,
+    is_batch,
     is_id,
     members,
     message_json,
@@ -124,7 +125,7 @@ class ClientSide:
         """Take a message or a batch; returns its ticket. `revision` is what is said beside it, if anything is."""
         ticket = self._number()
         self._beside = REVISIONS.get(revision or "")
-        take = self._take_batch if text.lstrip()[:1] == b"[" else self._take_one
+        take = self._take_batch if is_batch(text) else self._take_one
         take(ticket, text)
         return ticket
 

@@ -5,6 +5,7 @@ in turn until one has it. Prompts are shown with their server's prefix, since tw
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -14,6 +15,7 @@ from msgspec import UNSET, Raw, UnsetType
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import Continuation, DaemonLine, DaemonSide, PassedServer, fault_of
 from tooldispatchd.mcpface.jsonrpc import INTERNAL, METHOD_UNKNOWN, UNREADABLE, WRONG_PARAMS, members
+from tooldispatchd.mcpface.revisions import SERVER_INFO
 from tooldispatchd.mcpface.toolcalls import MAX_PAGE_BYTES, read_cursor, write_cursor
 
 # Pages of servers that make one of ours: small ones are put together, since some clients read only the first.
@@ -213,7 +215,12 @@ class Passing:
             except UNREADABLE:
                 self._client.fail(request, INTERNAL, "the server's answer cannot be read")
                 return
-            self._client.answer(request, {key: value for key, value in result.items() if key not in _OURS})
+            meta: dict[str, Raw] = {}
+            with suppress(*UNREADABLE):
+                meta = members(result.pop("_meta", b"{}"))
+            # The name of the server, which the client does not talk to.
+            meta.pop(SERVER_INFO, None)
+            self._client.answer(request, {key: value for key, value in result.items() if key not in _OURS}, meta)
 
     def _failed(self, request: ClientRequest, line: DaemonLine) -> None:
         fault = fault_of(line)

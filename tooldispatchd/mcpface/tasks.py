@@ -159,7 +159,7 @@ class ClientTasks:
             self._client.fail(request, INTERNAL, "the task is not done yet")
             return
         result = called(job, request.revision, is_structured=task.is_structured)
-        self._client.answer(request, {**result, "_meta": {RELATED: {"taskId": task.id}}})
+        self._client.answer(request, result, {RELATED: {"taskId": task.id}})
 
     def _stopped(self, request: ClientRequest, task: _Task, job: DaemonLine) -> None:
         self._client.answer(request, {} if request.revision.is_stateless else self._told(task, job, request))

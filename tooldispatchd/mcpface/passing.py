@@ -16,7 +16,7 @@ from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import Continuation, DaemonLine, DaemonSide, PassedServer, fault_of
 from tooldispatchd.mcpface.jsonrpc import INTERNAL, METHOD_UNKNOWN, UNREADABLE, WRONG_PARAMS, members
 from tooldispatchd.mcpface.revisions import SERVER_INFO
-from tooldispatchd.mcpface.toolcalls import MAX_PAGE_BYTES, read_cursor, write_cursor
+from tooldispatchd.mcpface.toolcalls import MAX_PAGE_BYTES, page_start, write_cursor
 
 # Pages of servers that make one of ours: small ones are put together, since some clients read only the first.
 MAX_PAGES: Final = 32
@@ -75,12 +75,9 @@ class Passing:
 
     def show(self, request: ClientRequest) -> None:
         """Answer with a page of a list."""
-        try:
-            index, cursor = read_cursor(request.params.cursor)
-        except ValueError as error:
-            self._client.fail(request, WRONG_PARAMS, f"wrong cursor: {error}")
-            return
-        self._go_on(request, _Listing(self.having(_LISTS[request.method][2]), index, cursor))
+        start = page_start(self._client, request)
+        if start is not None:
+            self._go_on(request, _Listing(self.having(_LISTS[request.method][2]), *start))
 
     def read(self, request: ClientRequest) -> None:
         """`resources/read`, `subscribe` and `unsubscribe`: what a URI names."""

@@ -16,7 +16,7 @@ from tests.unread import settled
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.providers.process.running import Command, ProgramValue, run_command
-from tooldispatchd.providers.updates import INTERVAL_S
+from tooldispatchd.providers.updates import INTERVAL_S, UpdateLines
 from tooldispatchd.wire.faults import Code, Fault
 
 LINE: Final = b'{"n":1}\n'
@@ -46,6 +46,7 @@ class Told:
     def __init__(self) -> None:
         self.updates: list[Update] = []
         self.first = trio.Event()
+        self.lines = UpdateLines(self.add)
 
     def add(self, update: Update) -> None:
         self.updates.append(update)
@@ -65,7 +66,9 @@ def python(script: str) -> Command:
 
 async def run(family: Family, command: Command, told: Told) -> ProgramValue | Fault:
     with nothing_held(family), trio.fail_after(20):
-        return settled(await run_command(directly(family, command.cwd), command, LINE, update=told.add), ProgramValue)
+        return settled(
+            await run_command(directly(family, command.cwd), command, LINE, updates=told.lines), ProgramValue
+        )
 
 
 @pytest.mark.parametrize("cwd", [None, "/"])
@@ -126,7 +129,7 @@ async def test_a_program_that_writes_too_much_to_stdout_still_has_its_updates_to
     script = 'import os; os.write(3, b\'{"__port":"tool_update","progress":1}\\n\'); os.write(1, b\'x\' * 1001)'
     command = Command((*PYTHON, script + "; os.read(3, 1)"), {}, None, 1000)
     with nothing_held(family), trio.fail_after(20):
-        fault = await run_command(directly(family, command.cwd), command, LINE, update=told.add)
+        fault = await run_command(directly(family, command.cwd), command, LINE, updates=told.lines)
     assert isinstance(fault, Fault)
     assert fault.extras["limit"] == "output_bytes"
     assert told.updates == [Update(1.0)]
@@ -199,7 +202,7 @@ async def test_a_cancelled_program_with_updates_is_killed_and_reaped(family: Fam
     told = Told()
     with nothing_held(family), trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lambda: run_command(directly(family), sh(script), LINE, update=told.add))
+            nursery.start_soon(lambda: run_command(directly(family), sh(script), LINE, updates=told.lines))
             await told.first.wait()
             nursery.cancel_scope.cancel()
 
@@ -209,7 +212,7 @@ async def test_who_fails_to_take_an_update_leaves_no_child(family: Family) -> No
         raise ZeroDivisionError
 
     with nothing_held(family), pytest.raises(ZeroDivisionError), trio.fail_after(20):
-        await run_command(directly(family), sh("say '\"progress\":1'; sleep 1000"), LINE, update=refuse)
+        await run_command(directly(family), sh("say '\"progress\":1'; sleep 1000"), LINE, updates=UpdateLines(refuse))
 
 
 async def test_a_program_that_cannot_be_started_has_no_updates(family: Family) -> None:
@@ -245,9 +248,9 @@ async def test_calls_at_once_are_told_their_own_updates(family: Family) -> None:
 
     async def call(number: int) -> None:
         command = sh(f"say '\"progress\":{number}'; echo {number}")
-        assert await run_command(directly(family, command.cwd), command, LINE, update=told[number].add) == ProgramValue(
-            number
-        )
+        assert await run_command(
+            directly(family, command.cwd), command, LINE, updates=told[number].lines
+        ) == ProgramValue(number)
 
     with nothing_held(family), trio.fail_after(20):
         async with trio.open_nursery() as nursery:
@@ -260,4 +263,4 @@ async def test_a_call_with_updates_cancelled_at_any_moment_leaves_nothing(family
     told = Told()
     for step in range(40):
         with nothing_held(family), trio.move_on_after(step * 0.0001):
-            await run_command(directly(family), sh("say '\"progress\":1'; echo 1"), LINE, update=told.add)
+            await run_command(directly(family), sh("say '\"progress\":1'; echo 1"), LINE, updates=told.lines)

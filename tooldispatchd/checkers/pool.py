@@ -8,9 +8,7 @@ cancelled, at its call's deadline or because nobody waits any more, is ended by 
 """
 
 import math
-import os
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol
@@ -126,10 +124,7 @@ class _Checker:
     def __init__(self, family: Family) -> None:
         ours, theirs = socket.socketpair()
         try:
-            # It finds what we have imported, wherever that lies.
-            env = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-            argv = (sys.executable, "-P", "-s", "-m", "tooldispatchd.checkers.worker")
-            self.child: Child = family.spawn(argv, env=env, extra={3: theirs.fileno()})
+            self.child: Child = family.spawn_module("tooldispatchd.checkers.worker", extra={3: theirs.fileno()})
         except SpawnError as error:
             ours.close()
             raise CheckerError(f"it cannot be checked: {error.why}") from error

@@ -13,8 +13,8 @@ import fcntl
 import os
 import socket
 import stat
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -93,34 +93,20 @@ def listen_unix(
 
 def listen_abstract(name: str) -> socket.socket:
     """Listen on the abstract socket `name`, written without its NUL; raises `ListenError` where it is taken."""
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
+    with _listening(socket.AF_UNIX, f"unix:@{name}") as listening:
         listening.bind(b"\0" + os.fsencode(name))
-        listening.listen(BACKLOG)
-    except OSError as error:
-        listening.close()
-        is_taken = error.errno == errno.EADDRINUSE
-        why = "another program is listening there" if is_taken else error.strerror or str(error)
-        raise ListenError(f"unix:@{name}", why) from error
     return listening
 
 
 def listen_tcp(address: str, port: int) -> socket.socket:
     """Listen on an IP address of this machine; raises `ListenError`."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
+    with _listening(family, f"{address} port {port}") as listening:
         # Connections of a daemon that has just ended keep the port for a minute otherwise.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind((address, port))
-        listening.listen(BACKLOG)
-    except OSError as error:
-        listening.close()
-        is_taken = error.errno == errno.EADDRINUSE
-        why = "another program is listening there" if is_taken else error.strerror or str(error)
-        raise ListenError(f"{address} port {port}", why) from error
     return listening
 
 
@@ -144,6 +130,20 @@ def take_handed(fd: int, name: str) -> socket.socket:
         handed.close()
         raise ListenError(where, why)
     return handed
+
+
+@contextmanager
+def _listening(family: socket.AddressFamily, where: str) -> Iterator[socket.socket]:
+    """A socket that is bound in the block, and listens after it."""
+    listening = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        yield listening
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        is_taken = error.errno == errno.EADDRINUSE
+        why = "another program is listening there" if is_taken else error.strerror or str(error)
+        raise ListenError(where, why) from error
 
 
 def _make_directory(

@@ -9,9 +9,8 @@ their own that is nobody; and the private sockets take connections of this one p
 """
 
 import os
-import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from typing import Final
 
 import msgspec
@@ -28,8 +27,7 @@ from tooldispatchd.wire.lines import LineCutter, LongLine
 from tooldispatchd.wire.webplaces import TokenIssuer, WebPlace, WebPlaces
 
 MODULE: Final = "tooldispatchd.mcpface.web"
-# Its argument vector names neither a place nor a profile.
-ARGV: Final = (sys.executable, "-P", "-s", "-m", MODULE)
+# Not in its argument vector, which anybody can read: it would name the places and the profiles.
 SPEC_FD: Final = 3
 # One that dies at once is tried again ever more seldom; one that lived this long has earned a quick return.
 FIRST_PAUSE_S: Final = 0.5
@@ -100,12 +98,13 @@ class WebSide:
         places = [web_place(door, self._catalog, fd) for fd, door in enumerate(self._doors, SPEC_FD + 1)]
         limits = self._catalog.config.limits
         spec = WebPlaces(tuple(places), limits.max_line_bytes, min(4 * limits.max_content_bytes, MAX_ANSWER_BYTES))
-        # It finds what we have imported, wherever that lies.
-        env = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        env |= {name: os.environ[name] for name in PASSED if name in os.environ}
-        with _memory_file(msgspec.json.encode(spec)) as fd:
+        env = {name: os.environ[name] for name in PASSED if name in os.environ}
+        with os.fdopen(os.memfd_create("web-places"), "wb") as file:
+            file.write(msgspec.json.encode(spec))
+            # It is read from its start; this also writes what is buffered.
+            file.seek(0)
             sockets = {place.fd: door.listening.fileno() for place, door in zip(places, self._doors, strict=True)}
-            return self._family.spawn(ARGV, env=env, extra={SPEC_FD: fd, **sockets}, is_joined=True)
+            return self._family.spawn_module(MODULE, env=env, extra={SPEC_FD: file.fileno(), **sockets}, is_joined=True)
 
     async def _watch(self, child: Child) -> None:
         """Until it has ended; what it says goes to the log."""
@@ -186,19 +185,6 @@ def hosts_of(place: ListenAddress) -> tuple[str, ...] | None:
         has_port = host.rpartition(":")[2].isdecimal() and not host.endswith("]")
         hosts += [host] if has_port else [host, f"{host}:{place.port}"]
     return tuple(dict.fromkeys(hosts))
-
-
-@contextmanager
-def _memory_file(content: bytes) -> Iterator[int]:
-    """A descriptor of a file in memory, read from its start."""
-    with ExitStack() as stack:
-        fd = os.memfd_create("web-places", os.MFD_CLOEXEC)
-        stack.callback(os.close, fd)
-        view = memoryview(content)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.lseek(fd, 0, os.SEEK_SET)
-        yield fd
 
 
 async def _read(fd: int) -> bytes:

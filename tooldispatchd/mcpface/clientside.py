@@ -21,8 +21,8 @@ from tooldispatchd.mcpface.jsonrpc import (
     WRONG_PARAMS,
     ClientMessage,
     error_json,
+    is_batch,
     is_id,
-    members,
     message_json,
     read_message,
     split_batch,
@@ -46,6 +46,7 @@ _NO_CACHE: Final = {"ttlMs": 0, "cacheScope": "private"}
 _LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 _CACHEABLE: Final = frozenset({*_LISTS, "server/discover", "resources/read"})
 _NO_PARAMS: Final = Raw(b"{}")
+_NO_META: Final[Mapping[str, object]] = {}
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -124,23 +125,23 @@ class ClientSide:
         """Take a message or a batch; returns its ticket. `revision` is what is said beside it, if anything is."""
         ticket = self._number()
         self._beside = REVISIONS.get(revision or "")
-        take = self._take_batch if text.lstrip()[:1] == b"[" else self._take_one
+        take = self._take_batch if is_batch(text) else self._take_one
         take(ticket, text)
         return ticket
 
-    def answer(self, request: ClientRequest, result: Mapping[str, object]) -> None:
-        """Answer `request` with a result, unless it was answered."""
+    def answer(
+        self, request: ClientRequest, result: Mapping[str, object], meta: Mapping[str, object] = _NO_META
+    ) -> None:
+        """Answer `request` with a result and its `_meta`, unless it was answered."""
         if request.is_parked:
-            request.kept = partial(self.answer, request, result)
+            request.kept = partial(self.answer, request, result, meta)
             return
         if request.revision.is_stateless:
             cache = _NO_CACHE if request.method in _CACHEABLE else {}
-            result = {"resultType": "complete", **cache, **result, "_meta": _meta_of(result) | {SERVER_INFO: SERVER}}
-        elif "_meta" in result:
-            meta = _meta_of(result)
-            rest = {key: value for key, value in result.items() if key != "_meta"}
-            result = {**rest, "_meta": meta} if meta else rest
-        self._close(request, message_json(id=request.id, result=result))
+            result = {"resultType": "complete", **cache, **result}
+            meta = {**meta, SERVER_INFO: SERVER}
+        whole = {**result, "_meta": meta} if meta else result
+        self._close(request, message_json(id=request.id, result=whole))
 
     def fail(self, request: ClientRequest, code: int, message: str, data: object = UNSET) -> None:
         """Answer `request` with an error, unless it was answered."""
@@ -295,13 +296,3 @@ class ClientSide:
             del self._batches[ticket]
             message = b"[" + b",".join(batch.answers) + b"]" if batch.answers else b""
         self.to_client.append(Said(message, ticket, is_last=True))
-
-
-def _meta_of(result: Mapping[str, object]) -> dict[str, object]:
-    """The `_meta` of a result without the name of the server behind, which the client does not talk to."""
-    meta = result.get("_meta")
-    try:
-        said = members(meta) if isinstance(meta, Raw) else meta
-    except UNREADABLE:
-        said = {}
-    return {key: value for key, value in said.items() if key != SERVER_INFO} if isinstance(said, dict) else {}

@@ -13,7 +13,9 @@ INVALID_REQUEST: Final = -32600
 METHOD_UNKNOWN: Final = -32601
 WRONG_PARAMS: Final = -32602
 INTERNAL: Final = -32603
-# Of MCP: the client did not say that it can do what a request needs; a request says a revision that is not spoken.
+# Of MCP: a header does not repeat the body, the client did not say that it can do what a request needs, a request says
+# a revision that is not spoken.
+HEADER_MISMATCH: Final = -32020
 MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_REVISION: Final = -32022
 # Of the range that a server may define: it cannot be done now.
@@ -36,6 +38,11 @@ class ClientMessage(msgspec.Struct):
 read_message: Final = msgspec.json.Decoder(ClientMessage).decode
 split_batch: Final = msgspec.json.Decoder(list[Raw]).decode
 members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def is_batch(text: bytes) -> bool:
+    """Whether that is a batch, if it is JSON at all."""
+    return text.lstrip()[:1] == b"["
 
 
 def is_id(raw: Raw | UnsetType) -> bool:

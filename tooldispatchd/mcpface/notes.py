@@ -66,7 +66,7 @@ class ClientNotes:
     def close(self) -> None:
         """End every subscription: nothing will be told any more."""
         for request, _ in list(self._listens.values()):
-            self._client.answer(request, {"_meta": {SUBSCRIPTION: request.id}})
+            self._client.answer(request, {}, {SUBSCRIPTION: request.id})
 
     def _honored(self, wish: Wish) -> Wish:
         has_resources, has_prompts = bool(self._passing.having("resources")), bool(self._passing.having("prompts"))

@@ -5,6 +5,7 @@ in turn until one has it. Prompts are shown with their server's prefix, since tw
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -14,7 +15,8 @@ from msgspec import UNSET, Raw, UnsetType
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import Continuation, DaemonLine, DaemonSide, PassedServer, fault_of
 from tooldispatchd.mcpface.jsonrpc import INTERNAL, METHOD_UNKNOWN, UNREADABLE, WRONG_PARAMS, members
-from tooldispatchd.mcpface.toolcalls import MAX_PAGE_BYTES, read_cursor, write_cursor
+from tooldispatchd.mcpface.revisions import SERVER_INFO
+from tooldispatchd.mcpface.toolcalls import MAX_PAGE_BYTES, page_start, write_cursor
 
 # Pages of servers that make one of ours: small ones are put together, since some clients read only the first.
 MAX_PAGES: Final = 32
@@ -73,12 +75,9 @@ class Passing:
 
     def show(self, request: ClientRequest) -> None:
         """Answer with a page of a list."""
-        try:
-            index, cursor = read_cursor(request.params.cursor)
-        except ValueError as error:
-            self._client.fail(request, WRONG_PARAMS, f"wrong cursor: {error}")
-            return
-        self._go_on(request, _Listing(self.having(_LISTS[request.method][2]), index, cursor))
+        start = page_start(self._client, request)
+        if start is not None:
+            self._go_on(request, _Listing(self.having(_LISTS[request.method][2]), *start))
 
     def read(self, request: ClientRequest) -> None:
         """`resources/read`, `subscribe` and `unsubscribe`: what a URI names."""
@@ -213,7 +212,12 @@ class Passing:
             except UNREADABLE:
                 self._client.fail(request, INTERNAL, "the server's answer cannot be read")
                 return
-            self._client.answer(request, {key: value for key, value in result.items() if key not in _OURS})
+            meta: dict[str, Raw] = {}
+            with suppress(*UNREADABLE):
+                meta = members(result.pop("_meta", b"{}"))
+            # The name of the server, which the client does not talk to.
+            meta.pop(SERVER_INFO, None)
+            self._client.answer(request, {key: value for key, value in result.items() if key not in _OURS}, meta)
 
     def _failed(self, request: ClientRequest, line: DaemonLine) -> None:
         fault = fault_of(line)

@@ -37,6 +37,7 @@ REVISIONS: Final = {known.name: known for known in (R2026_07, R2025_11, R2025_06
 
 _PREFIX: Final = "io.modelcontextprotocol/"
 TASKS_EXTENSION: Final = f"{_PREFIX}tasks"
+RELATED_TASK: Final = f"{_PREFIX}related-task"
 SUBSCRIPTION: Final = f"{_PREFIX}subscriptionId"
 SERVER_INFO: Final = f"{_PREFIX}serverInfo"
 

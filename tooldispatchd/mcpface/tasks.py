@@ -18,7 +18,7 @@ from tooldispatchd.mcpface.answers import called
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of, read_line
 from tooldispatchd.mcpface.jsonrpc import INTERNAL, UNREADABLE, WRONG_PARAMS
-from tooldispatchd.mcpface.revisions import TASKS_EXTENSION
+from tooldispatchd.mcpface.revisions import RELATED_TASK, TASKS_EXTENSION
 
 # Who waits longer than that for an answer does better to ask for it later.
 PROMOTED_S: Final = 10.0
@@ -27,7 +27,6 @@ POLL_MS: Final = 1000
 WAIT_S: Final = 86_400
 # More than the jobs that an agent may have.
 MAX_TASKS: Final = 1024
-RELATED: Final = "io.modelcontextprotocol/related-task"
 
 
 class _Task:
@@ -159,7 +158,7 @@ class ClientTasks:
             self._client.fail(request, INTERNAL, "the task is not done yet")
             return
         result = called(job, request.revision, is_structured=task.is_structured)
-        self._client.answer(request, {**result, "_meta": {RELATED: {"taskId": task.id}}})
+        self._client.answer(request, result, {RELATED_TASK: {"taskId": task.id}})
 
     def _stopped(self, request: ClientRequest, task: _Task, job: DaemonLine) -> None:
         self._client.answer(request, {} if request.revision.is_stateless else self._told(task, job, request))

@@ -32,14 +32,15 @@ def write_cursor(*parts: int | str) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(parts)).decode()
 
 
-def read_cursor(cursor: str | None) -> tuple[int, str]:
-    """The number and the text in a cursor; the beginning without one. Raises ValueError for one that is not ours."""
-    if cursor is None:
+def page_start(client: ClientSide, request: ClientRequest) -> tuple[int, str] | None:
+    """The number and the text in the cursor of `request`; None where that is not ours, and `request` has failed."""
+    if request.params.cursor is None:
         return 0, ""
     try:
-        return _read_cursor(base64.urlsafe_b64decode(cursor.encode()))
-    except (binascii.Error, msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ValueError("it is not one of this list") from error
+        return _read_cursor(base64.urlsafe_b64decode(request.params.cursor.encode()))
+    except (binascii.Error, msgspec.DecodeError, UnicodeError, RecursionError):
+        client.fail(request, WRONG_PARAMS, "wrong cursor: it is not one of this list")
+        return None
 
 
 class ToolCalls:
@@ -56,12 +57,10 @@ class ToolCalls:
 
     def show(self, request: ClientRequest) -> None:
         """Answer with a page of the tools as they are now."""
-        try:
-            start, _ = read_cursor(request.params.cursor)
-        except ValueError as error:
-            self._client.fail(request, WRONG_PARAMS, f"wrong cursor: {error}")
+        start = page_start(self._client, request)
+        if start is None:
             return
-        page, end = self._page(start, request.revision)
+        page, end = self._page(start[0], request.revision)
         result: dict[str, object] = {"tools": page}
         if end < len(self._daemon.tools):
             result["nextCursor"] = write_cursor(end, "")

@@ -157,6 +157,11 @@ class UpdateLines(Held):
                 # A view would keep the whole line.
                 self._details[name] = value.copy()
 
+    def exited(self, code: int) -> None:
+        """Enter the exit code of a program that may have several, as a detail."""
+        if self._details is not None:
+            self._details["exit_code"] = Raw(b"%d" % code)
+
     def end(self) -> None:
         """Tell what is left; a last line need not have its newline."""
         self.take(b"\n")

@@ -1,5 +1,5 @@
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.providers.process.running import ProgramValue
+from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Code, Fault
 
 
@@ -162,7 +163,7 @@ for n, each in lines():
 """
     told: list[list[str]] = [[], []]
     for n, contents in enumerate(told):
-        assert await bench.call(script, update=_told_to(contents)) == ProgramValue(n)
+        assert await bench.call(script, updates=_told_to(contents)) == ProgramValue(n)
         await until_there(tmp_path / str(n))
     # What it says after its answer may still be told, but never as the next call's.
     assert "".join(told[1]).split()[:2] == ["during", "1"]
@@ -181,11 +182,11 @@ for n, each in lines():
         assert update.content is not None
         (tmp_path / update.content).touch()
 
-    assert await bench.call(script, update=tell) == ProgramValue(0)
+    assert await bench.call(script, updates=UpdateLines(tell)) == ProgramValue(0)
 
 
-def _told_to(contents: list[str]) -> Callable[[Update], None]:
-    return lambda update: contents.append(update.content or "")
+def _told_to(contents: list[str]) -> UpdateLines:
+    return UpdateLines(lambda update: contents.append(update.content or ""))
 
 
 async def test_updates_that_nobody_wants_hold_nobody_up(bench: Bench) -> None:
@@ -194,7 +195,7 @@ async def test_updates_that_nobody_wants_hold_nobody_up(bench: Bench) -> None:
 
 
 async def test_lines_that_are_no_updates_harm_nothing(bench: Bench) -> None:
-    outcome = await bench.call("for n, each in lines(): os.write(3, b'no\\n'); say(n)", update=_told_to([]))
+    outcome = await bench.call("for n, each in lines(): os.write(3, b'no\\n'); say(n)", updates=_told_to([]))
     assert outcome == ProgramValue(0)
 
 

@@ -1,7 +1,7 @@
 """The children of one tool of one session, all of which are gone when a test is over."""
 
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -11,11 +11,11 @@ import trio
 from tests.conftest import children, open_descriptors
 from tests.providers.process.direct import directly
 from tests.unread import settled
-from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.providers.process.reused import IdleChildren, Reused
 from tooldispatchd.providers.process.running import ChildStarter, Command, ProgramValue
+from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Code, Fault
 
 PYTHON: Final = (sys.executable, "-I", "-S", "-u", "-c")
@@ -55,11 +55,11 @@ class Bench:
         value: bytes = b"1",
         *,
         max_output_bytes: int = 1 << 20,
-        update: Callable[[Update], None] | None = None,
+        updates: UpdateLines | None = None,
     ) -> ProgramValue | Fault:
         command = program(script, max_output_bytes=max_output_bytes)
         with trio.fail_after(20):
-            return settled(await self.reused.run(self.launch, command, value + b"\n", update=update), ProgramValue)
+            return settled(await self.reused.run(self.launch, command, value + b"\n", updates=updates), ProgramValue)
 
     async def until_gone(self, count: int) -> None:
         with trio.fail_after(20):

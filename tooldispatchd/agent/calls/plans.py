@@ -45,6 +45,7 @@ from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.server import McpTool, Result
 from tooldispatchd.providers.process.running import ProgramValue
+from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ContentKind, QuotedText
 
@@ -134,16 +135,16 @@ class CommandPlan(TaskPlan):
         runtime, program = self._runtime, self._program
         if program.needs_workspace and call.context.workspace is None:
             return no_workspace(self.name).ran(may_have=False)
-        update = partial(tell, call) if call.wants_updates else None
         details: dict[str, Raw] | None = {} if call.wanted.details else None
+        updates = UpdateLines.of(partial(tell, call) if call.wants_updates else None, details)
         result: ProgramValue | Unread | Fault
         if program.reuse is not None:
-            result = await runtime.services.reusers.run(program, call, partial(self._lend, call), update, details)
+            result = await runtime.services.reusers.run(program, call, partial(self._lend, call), updates)
         elif isinstance(lent := await self._lend(call), Fault):
             result = lent.ran(may_have=False)
         else:
             try:
-                result = await runtime.services.programs.run(program, call, lent, update, details)
+                result = await runtime.services.programs.run(program, call, lent, updates)
             finally:
                 if lent is not None:
                     await lent.close()  # noqa: ASYNC102  # it shields and bounds itself

@@ -14,10 +14,9 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 import trio
-from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call
-from tooldispatchd.calls.outcome import Unread, Update
+from tooldispatchd.calls.outcome import Unread
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.children import endings
 from tooldispatchd.children.family import Family
@@ -29,6 +28,7 @@ from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.process.ports import PortPipes
 from tooldispatchd.providers.process.running import ChildStarter, Command, ProgramValue, run_command
+from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import framed
 
@@ -187,8 +187,7 @@ class Programs:
         program: Program,
         call: Call,
         lent: Lent | None,
-        update: Callable[[Update], None] | None,
-        details: dict[str, Raw] | None,
+        updates: UpdateLines | None,
     ) -> ProgramValue | Unread | Fault:
         """Run `program` once for `call`; nothing is left when this returns or is cancelled."""
         program = program.at(call.context.workspace)
@@ -199,7 +198,7 @@ class Programs:
             ports = lent.share_streams() if program.shares_streams else None
             env |= lent.env
         line = call.line if program.reads_text else framed(b"", call.line, b"\n")
-        run = partial(run_command, update=update, details=details, grace=call.grace, ports=ports)
+        run = partial(run_command, updates=updates, grace=call.grace, ports=ports)
         if program.policy is None:
             return await run(self.directly(program, lent), program.command, line, env=env)
         try:

@@ -11,14 +11,14 @@ from functools import partial
 
 import msgspec
 import trio
-from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call, CallContext
 from tooldispatchd.agent.programs.programs import ChildSurroundings, Lent, Program, Programs, SurroundingsError
-from tooldispatchd.calls.outcome import Unread, Update
+from tooldispatchd.calls.outcome import Unread
 from tooldispatchd.children.spawn import Child
 from tooldispatchd.providers.process.reused import IdleChildren, Reused
 from tooldispatchd.providers.process.running import ProgramValue
+from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import framed
 
@@ -54,8 +54,7 @@ class Reusers:
         program: Program,
         call: Call,
         lend: Lend,
-        update: Callable[[Update], None] | None,
-        details: dict[str, Raw] | None,
+        updates: UpdateLines | None,
     ) -> ProgramValue | Unread | Fault:
         """Have a child of the call's session serve it; `lend` gives a new child its channel."""
         session = call.context
@@ -63,7 +62,7 @@ class Reusers:
         if reusing is None:
             reusing = self._by_session[session] = Reusing(self._programs, self._idle)
             session.keep(partial(self._live, session, reusing), reusing.end)
-        return await reusing.run(program, call, lend, update, details)
+        return await reusing.run(program, call, lend, updates)
 
     async def _live(self, session: CallContext, reusing: "Reusing") -> None:
         try:
@@ -102,8 +101,7 @@ class Reusing:
         program: Program,
         call: Call,
         lend: Lend,
-        update: Callable[[Update], None] | None,
-        details: dict[str, Raw] | None,
+        updates: UpdateLines | None,
     ) -> ProgramValue | Unread | Fault:
         """Have a child serve `call`; it is gone where it failed, and where this is cancelled."""
         # A profile's plans live as long as the daemon, and each has its program.
@@ -117,8 +115,7 @@ class Reusing:
                 partial(self._start, program, lend),
                 program.command,
                 framed(b"", call.line, b"\n"),
-                update=update,
-                details=details,
+                updates=updates,
                 grace=call.grace,
                 during=partial(self._serving, call),
                 passed=self._passed,

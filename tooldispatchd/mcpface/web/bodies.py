@@ -12,16 +12,19 @@ from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.mcpface.clientside import MAX_BATCH_BYTES
 from tooldispatchd.mcpface.jsonrpc import (
+    HEADER_MISMATCH,
     INVALID_REQUEST,
     METHOD_UNKNOWN,
+    MISSING_CAPABILITY,
     PARSE_ERROR,
     UNREADABLE,
     UNSUPPORTED_REVISION,
     WRONG_PARAMS,
+    ClientMessage,
+    is_batch,
+    read_message,
 )
 
-HEADER_MISMATCH: Final = -32_020
-LACKING_CAPABILITY: Final = -32_021
 # The parameter that `Mcp-Name` repeats.
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _WRONG: Final = (
@@ -29,7 +32,7 @@ _WRONG: Final = (
     INVALID_REQUEST,
     WRONG_PARAMS,
     HEADER_MISMATCH,
-    LACKING_CAPABILITY,
+    MISSING_CAPABILITY,
     UNSUPPORTED_REVISION,
 )
 _STATUSES: Final = {METHOD_UNKNOWN: 404} | dict.fromkeys(_WRONG, 400)
@@ -48,12 +51,6 @@ class _Params(msgspec.Struct):
     task: str | UnsetType = msgspec.field(default=UNSET, name="taskId")
 
 
-class _Message(msgspec.Struct):
-    id: Raw | UnsetType = UNSET
-    method: str | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
-
-
 class _Error(msgspec.Struct):
     code: int
 
@@ -62,8 +59,7 @@ class _Answer(msgspec.Struct):
     error: _Error | UnsetType = UNSET
 
 
-_decode_messages: Final = msgspec.json.Decoder(list[_Message]).decode
-_decode_message: Final = msgspec.json.Decoder(_Message).decode
+_decode_messages: Final = msgspec.json.Decoder(list[ClientMessage]).decode
 _decode_params: Final = msgspec.json.Decoder(_Params).decode
 _decode_answer: Final = msgspec.json.Decoder(_Answer).decode
 
@@ -86,13 +82,11 @@ class Peeked(msgspec.Struct, frozen=True):
 def peek_body(body: bytes) -> Peeked:
     """What is to be known of a message, or of a batch of them."""
     try:
-        if body.lstrip()[:1] == b"[" and len(body) > MAX_BATCH_BYTES:
-            # The Face refuses it.
-            return Peeked(is_request=True)
-        if body.lstrip()[:1] == b"[":
-            batch = _decode_messages(body)
-            return Peeked(any(each.id is not UNSET and each.method is not UNSET for each in batch))
-        message = _decode_message(body)
+        if is_batch(body):
+            # The Face refuses one that is too long.
+            is_long = len(body) > MAX_BATCH_BYTES
+            return Peeked(is_long or any(_is_request(each) for each in _decode_messages(body)))
+        message = read_message(body)
     except UNREADABLE:
         return Peeked(is_readable=False)
     method = None if message.method is UNSET else message.method
@@ -100,13 +94,17 @@ def peek_body(body: bytes) -> Peeked:
     named = getattr(params, _NAMED.get(method or "", ""), UNSET)
     revision = UNSET if params.meta is UNSET else params.meta.revision
     return Peeked(
-        is_request=method is not None and message.id is not UNSET,
+        is_request=_is_request(message),
         method=method,
         name=None if named is UNSET else named,
         revision=None if revision is UNSET else revision,
         id=None if message.id is UNSET else message.id,
         keys=tuple(key for key in (params.state, params.task) if key is not UNSET),
     )
+
+
+def _is_request(message: ClientMessage) -> bool:
+    return message.id is not UNSET and message.method is not UNSET
 
 
 def _params_of(params: Raw | UnsetType) -> _Params:

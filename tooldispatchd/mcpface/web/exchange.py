@@ -14,9 +14,9 @@ from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.mcpface.jsonrpc import PARSE_ERROR, error_json
+from tooldispatchd.mcpface.jsonrpc import HEADER_MISMATCH, PARSE_ERROR, error_json
 from tooldispatchd.mcpface.revisions import R2025_11, R2026_07, REVISIONS
-from tooldispatchd.mcpface.web.bodies import HEADER_MISMATCH, Peeked, is_error, mismatch, peek_body, status_of
+from tooldispatchd.mcpface.web.bodies import Peeked, is_error, mismatch, peek_body, status_of
 from tooldispatchd.mcpface.web.budget import ByteBudget
 from tooldispatchd.mcpface.web.connection import ClientConnection, ConnectionEndError
 from tooldispatchd.mcpface.web.feeds import MessageFeed

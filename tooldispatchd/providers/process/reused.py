@@ -29,9 +29,8 @@ from functools import partial
 from typing import Final
 
 import trio
-from msgspec import Raw
 
-from tooldispatchd.calls.outcome import Unread, UnreadableError, Update
+from tooldispatchd.calls.outcome import Unread, UnreadableError
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.children.endings import tails
@@ -346,16 +345,15 @@ class Reused:
         command: Command,
         line: bytes | bytearray,
         *,
-        update: Callable[[Update], None] | None = None,
-        details: dict[str, Raw] | None = None,
+        updates: UpdateLines | None = None,
         grace: Grace | None = None,
         during: During | None = None,
         passed: Passed | None = None,
     ) -> ProgramValue | Unread | Fault:
         """Have `line` (one JSON value and a newline) answered by an idle child, or by one that `start` starts.
 
-        `start` is asked for `command` with a pipe for updates, or raises SpawnError. Updates go to `update` and
-        `details` as in `run_command`, and are dropped without them; `grace` is as there. `during` is entered
+        `start` is asked for `command` with a pipe for updates, or raises SpawnError; without `updates` they are
+        dropped. `updates` and `grace` are as in `run_command`. `during` is entered
         with the child as it is asked, without a checkpoint, and left when it has answered or is reaped, before
         it may serve another call; it is entered with another one too where the first ended and had read
         nothing. `passed` is as in `run_command`, of the child that it is called with; a child's processor time
@@ -370,7 +368,7 @@ class Reused:
             seen = kept.look()
             if seen is None:
                 kept.wake()
-                turn = Turn(kept, line, UpdateLines.of(update, details), command)
+                turn = Turn(kept, line, updates, command)
                 if turn.begin():
                     outcome = await self._serve(turn, during, passed, grace)
                     if not turn.is_unread:
@@ -385,7 +383,7 @@ class Reused:
             kept = await self._start(start, command)
         except SpawnError as error:
             return Fault(Code.TOOL_FAILED, str(error)).ran(may_have=False)
-        turn = Turn(kept, line, UpdateLines.of(update, details), command)
+        turn = Turn(kept, line, updates, command)
         turn.begin()
         return await self._serve(turn, during, passed, grace)
 

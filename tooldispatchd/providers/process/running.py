@@ -15,9 +15,8 @@ from typing import Final, Protocol
 
 import msgspec
 import trio
-from msgspec import Raw
 
-from tooldispatchd.calls.outcome import Unread, UnreadableError, Update
+from tooldispatchd.calls.outcome import Unread, UnreadableError
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
@@ -98,17 +97,15 @@ async def run_command(
     line: bytes | bytearray,
     *,
     env: Mapping[str, str] = {},
-    update: Callable[[Update], None] | None = None,
-    details: dict[str, Raw] | None = None,
+    updates: UpdateLines | None = None,
     passed: Callable[[], str | None] | None = None,
     ports: PortPipes | None = None,
     grace: Grace | None = None,
 ) -> ProgramValue | Unread | Fault:
     """Run `command` once with the input of `line` (as `supply` has it), and with `env` on top of its own.
 
-    Where `update` is given the program may write lines of `tool_update` to its descriptor 3, and `update` is called
-    with them as `updates` merges them, never once this has returned; it must not block, nor raise. Where `details` is
-    given, what its lines of `tool_details` say is entered there, and the exit code of a program that may have several.
+    Where `updates` are given the program may write lines of them to its descriptor 3; they are told never once this has
+    returned, which must not block, nor raise. They are given the exit code of a program that may have several, too.
     Where `passed` is given it is asked, when the program has failed and is dead, which of its limits was passed as far
     as the kernel counts that for the whole call. Where `ports` are given, they are on the program's stdin and stdout.
 
@@ -124,19 +121,19 @@ async def run_command(
     argv = (*command.argv, *fed.words) if fed.words else command.argv
     whole = {**command.env, **fed.env, **env} if env or fed.env else command.env
     try:
-        child = await start(argv, env=whole, with_updates=update is not None or details is not None)
+        child = await start(argv, env=whole, with_updates=updates is not None)
     except SpawnError as error:
         return fed.refusal(error).ran(may_have=False)
     run = _Run(command, child)
     try:
-        await run.through(fed.stdin, UpdateLines.of(update, details), grace or Grace(), ports)
+        await run.through(fed.stdin, updates, grace or Grace(), ports)
     except SpawnError as error:
         return fed.refusal(error)
     finally:
         if run.exit is None:
             # It shields and bounds itself, as does every way to end a child.
             await child.kill()  # noqa: ASYNC102  # as above
-    return run.judge(passed, details)
+    return run.judge(passed, updates)
 
 
 class _Run:
@@ -195,7 +192,7 @@ class _Run:
         self.exit = await self._child.kill()
 
     def judge(
-        self, passed: Callable[[], str | None] | None, details: dict[str, Raw] | None
+        self, passed: Callable[[], str | None] | None, updates: UpdateLines | None
     ) -> ProgramValue | Unread | Fault:
         """The value, or why there is none."""
         command, ended, stdout = self._command, self.exit, self._output
@@ -208,8 +205,8 @@ class _Run:
             # Where it has but one pipe for both, its complaints are among its output.
             said = end_of(stdout) if command.is_joined else stderr
             return ended_badly(command, ended, stderr, stdout, said=said, cpu=self._cpu, passed=passed)
-        if command.exit_codes != SUCCESS and details is not None:
-            details["exit_code"] = Raw(b"%d" % code)
+        if command.exit_codes != SUCCESS and updates is not None:
+            updates.exited(code)
         if command.is_joined:
             stdout += b"%bexit code %d" % (b"" if stdout[-1:] in (b"", b"\n") else b"\n", code)
         return read_answer(command, stdout, stderr)

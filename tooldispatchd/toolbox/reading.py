@@ -1,0 +1,129 @@
+"""The tool `read`: a window of a text with numbered lines, an image, or pages of a PDF.
+
+What a file is, its first bytes say. A text is streamed, so a file may have any size: what is in front of the window
+has to be read, and lines behind it are counted for at most COUNTED_CHARS.
+"""
+
+import codecs
+import os
+import stat
+from collections.abc import Iterator
+from io import BufferedReader, FileIO
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from msgspec import Meta
+
+from tooldispatchd.forked.python.context import ToolContext
+from tooldispatchd.toolbox.encodings import SAMPLE_BYTES, Encoding, encoding_of
+from tooldispatchd.toolbox.guard import note_read
+from tooldispatchd.toolbox.lines import LineStream, ReadLine
+from tooldispatchd.toolbox.magic import binary_kind, image_type, is_pdf
+from tooldispatchd.toolbox.pdf import pages_of
+from tooldispatchd.toolbox.places import PathText, cannot, kind_of
+
+# About 16,000 tokens, which is as much as a model should get unasked.
+MAX_TEXT_BYTES: Final = 64 * 1024
+# Providers of models take no larger images.
+MAX_IMAGE_BYTES: Final = 5 * 1024 * 1024
+# Takes a quarter of a second where the file is in the page cache, and some seconds from a disk.
+COUNTED_CHARS: Final = 256 * 1024 * 1024
+_BLOCK_BYTES: Final = 256 * 1024
+
+
+def read(
+    path: PathText,
+    ctx: ToolContext,
+    offset: Annotated[int, Meta(ge=1, description="the first line, or the first page of a PDF")] = 1,
+    limit: Annotated[int, Meta(ge=1, description="how many lines, or pages of a PDF")] = 2000,
+) -> Annotated[list[Any], "parts"]:
+    """Read a text file with line numbers, an image, or the text of a PDF."""
+    try:
+        with _opened(path) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ctx.failed(f"cannot read {path}: it is {kind_of(status.st_mode)}")
+            parts = _parts(ctx, path, file, offset=offset, limit=limit)
+    except OSError as error:
+        raise cannot("read", path, error) from error
+    note_read(ctx, Path(path), status)
+    return parts
+
+
+def _opened(path: str) -> FileIO:
+    """Opened without waiting, as for a FIFO that nobody writes to; what it is is asked of what was opened."""
+    return open(path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY))
+
+
+def _parts(ctx: ToolContext, path: str, file: FileIO, *, offset: int, limit: int) -> list[object]:
+    head = _up_to(SAMPLE_BYTES, file)
+    size = f"{max(os.fstat(file.fileno()).st_size, len(head)):,} bytes"
+    if not head:
+        return [f"[{path} is empty]"]
+    if is_pdf(head):
+        return [pages_of(ctx, path, BufferedReader(file), offset=offset, limit=limit, max_bytes=MAX_TEXT_BYTES)]
+    if media_type := image_type(head):
+        data = head + _up_to(MAX_IMAGE_BYTES + 1 - len(head), file)
+        if len(data) > MAX_IMAGE_BYTES:
+            raise ctx.failed(f"cannot read {path}: it is an image of {size}, and one may have {MAX_IMAGE_BYTES:,}")
+        return [f"[{path}: {media_type}, {size}]", {"type": "image", "data": data, "mimeType": media_type}]
+    if (encoding := encoding_of(head)) is None:
+        return [f"[{path} is no text: {binary_kind(head)}, {size}]"]
+    stream = LineStream(_decoded(encoding, head, file))
+    return [_window(ctx, path, stream, encoding, offset=offset, limit=limit)]
+
+
+def _up_to(most: int, file: FileIO) -> bytes:
+    """The next bytes, fewer than `most` only at the end: files in /proc give what they like."""
+    found = bytearray()
+    while len(found) < most and (block := os.read(file.fileno(), most - len(found))):
+        found += block
+    return bytes(found)
+
+
+def _decoded(encoding: Encoding, head: bytes, file: FileIO) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(encoding.name)("replace")
+    yield decoder.decode(head[len(encoding.mark) :])
+    while block := os.read(file.fileno(), _BLOCK_BYTES):
+        yield decoder.decode(block)
+    yield decoder.decode(b"", final=True)
+
+
+def _window(ctx: ToolContext, path: str, stream: LineStream, encoding: Encoding, *, offset: int, limit: int) -> str:
+    before = stream.skip(offset - 1)
+    stream.left_chars = COUNTED_CHARS
+    lines: list[ReadLine] = []
+    numbered: list[str] = []
+    used, line = 0, stream.take()
+    while line is not None and len(lines) < limit:
+        numbered.append(f"{offset + len(lines)}\t{line}")
+        used += len(numbered[-1].encode()) + 1
+        if used > MAX_TEXT_BYTES:
+            break
+        lines.append(line)
+        line = stream.take()
+    if not lines:
+        if before:
+            raise ctx.invalid("offset", f"{path} has {before:,} lines")
+        return f"[{path} is empty]"
+    last = offset + len(lines) - 1
+    total = last + (line is not None) + stream.skip()
+    notes = [f"lines {offset:,}-{last:,} of {'at least ' * stream.is_cut}{total:,}", *_peculiar(lines, encoding)]
+    if used > MAX_TEXT_BYTES:
+        notes.append(f"{MAX_TEXT_BYTES // 1024} KiB are shown")
+    if last < total or stream.is_cut:
+        notes.append(f"go on with offset={last + 1}")
+    return "\n".join([f"[{'; '.join(notes)}]", *numbered[: len(lines)]])
+
+
+def _peculiar(lines: list[ReadLine], encoding: Encoding) -> Iterator[str]:
+    """What somebody who changes the file has to know."""
+    endings = {line.ending for line in lines}
+    if "\r\n" in endings:
+        yield "CRLF and LF mixed" if "\n" in endings else "CRLF"
+    if encoding != Encoding():
+        yield str(encoding)
+    if lines[-1].ending == "" and not lines[-1].is_open:
+        yield "no newline at the end"
+    if any("\N{REPLACEMENT CHARACTER}" in line.text for line in lines):
+        yield "� stands for what cannot be decoded"

@@ -61,7 +61,16 @@ def test_a_pdf_that_needs_no_password_to_be_read_is_read() -> None:
     assert "The first page" in pages(encrypted(THREE, ""))
 
 
-@pytest.mark.parametrize("data", [b"%PDF-1.7\n", b"%PDF-1.7\n" + b"x" * 5_000, THREE[:200], THREE[:9] + THREE[300:]])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"%PDF-1.7\n",
+        b"%PDF-1.7\n" + b"x" * 5_000,
+        THREE[:200],
+        THREE[:9] + THREE[300:],
+        THREE.replace(b"/Length", b"/Filter /Fl /Length"),
+    ],
+)
 def test_a_broken_pdf_is_told_as_one(data: bytes) -> None:
     with pytest.raises(
         ToolFailedError, match=r"^cannot read x\.pdf: it is a PDF that is broken, or of an unknown form$"

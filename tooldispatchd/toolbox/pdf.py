@@ -19,7 +19,7 @@ _BROKEN: Final = (
 def pages_of(ctx: ToolContext, path: str, file: IO[bytes], *, offset: int, limit: int, max_bytes: int) -> str:
     """At most `limit` pages from `offset` on, MAX_PAGES and `max_bytes`, below a line that says which."""
     # Few calls need it, and its import takes 70 ms.
-    from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError  # noqa: PLC0415
+    from pypdf.errors import DependencyError, DeprecationError, FileNotDecryptedError, PyPdfError  # noqa: PLC0415
 
     if file.seek(0, 2) > MAX_PDF_BYTES:
         raise ctx.failed(f"cannot read {path}: it is a PDF of more than {MAX_PDF_BYTES // 1024**2} MiB")
@@ -27,7 +27,7 @@ def pages_of(ctx: ToolContext, path: str, file: IO[bytes], *, offset: int, limit
         texts, total = _texts(file, first=offset, most=min(limit, MAX_PAGES), max_bytes=max_bytes)
     except (DependencyError, FileNotDecryptedError) as error:
         raise ctx.failed(f"cannot read {path}: it is a PDF that is encrypted") from error
-    except (PyPdfError, *_BROKEN) as error:
+    except (PyPdfError, DeprecationError, *_BROKEN) as error:
         raise ctx.failed(f"cannot read {path}: it is a PDF that is broken, or of an unknown form") from error
     if not texts:
         raise ctx.invalid("offset", f"{path} has {total:,} pages")

@@ -26,7 +26,7 @@ from tooldispatchd.toolbox.places import PathText, cannot, kind_of
 MAX_TEXT_BYTES: Final = 64 * 1024
 # Providers of models take no larger images.
 MAX_IMAGE_BYTES: Final = 5 * 1024 * 1024
-# Takes a quarter of a second where the file is in the page cache, and some seconds from a disk.
+# Takes 0.1 s where the file is in the page cache, and a second or more from a disk.
 COUNTED_CHARS: Final = 256 * 1024 * 1024
 _BLOCK_BYTES: Final = 256 * 1024
 

@@ -8,6 +8,7 @@ from tooldispatchd.toolbox.encodings import Encoding, Text, bytes_of, encoding_o
 GERMAN = "Ein Stück Käse für die Bäckerei, und größere Öfen.\n" * 20
 RUSSIAN = "Привет, как дела? Это обычный текст на русском языке.\n" * 5
 JAPANESE = "これは日本語のテキストです。文字コードを調べます。\n" * 5
+FRENCH = "L\u2019été dernier, à l\u2019hôtel, il a mangé des gâteaux.\n" * 9
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,11 @@ JAPANESE = "これは日本語のテキストです。文字コードを調べ�
         (GERMAN.encode("cp1252"), Text(GERMAN, Encoding("cp1252"))),
         (b"x\n" * 90_000 + GERMAN.encode("cp1252"), Text("x\n" * 90_000 + GERMAN, Encoding("cp1252"))),
         (RUSSIAN.encode("cp1251"), Text(RUSSIAN, Encoding("cp1251"))),
+        (FRENCH.encode("cp1252"), Text(FRENCH, Encoding("cp1252"))),
+        (RUSSIAN.encode("koi8_r"), Text(RUSSIAN, Encoding("koi8_r"))),
         (JAPANESE.encode("cp932"), Text(JAPANESE, Encoding("cp932"))),
+        (JAPANESE.encode("euc_jp"), Text(JAPANESE, Encoding("euc_jp"))),
+        ((JAPANESE * 300).encode("cp932"), Text(JAPANESE * 300, Encoding("cp932"))),
         (GERMAN.encode() + b"\xff\n", Text(GERMAN + "\udcff\n")),
         (b"\x1b[31mred\x1b[0m\n", Text("\x1b[31mred\x1b[0m\n")),
     ],

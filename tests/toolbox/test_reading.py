@@ -79,10 +79,11 @@ def test_two_thousand_lines_are_read_unless_more_are_asked_for() -> None:
     assert head() == "[lines 1-2,000 of 5,112; go on with offset=2001]"
 
 
-def test_an_offset_behind_the_end_is_told_with_how_long_the_file_is() -> None:
-    Path("x").write_text("x\n" * 1_200)
-    with pytest.raises(InvalidInputError, match=r"^x has 1,200 lines$") as told:
-        text(offset=1_201)
+@pytest.mark.parametrize(("lines", "sentence"), [(1, "x has 1 line"), (1_200, "x has 1,200 lines")])
+def test_an_offset_behind_the_end_is_told_with_how_long_the_file_is(lines: int, sentence: str) -> None:
+    Path("x").write_text("x\n" * lines)
+    with pytest.raises(InvalidInputError, match=f"^{sentence}$") as told:
+        text(offset=lines + 1)
     assert told.value.field == "offset"
 
 

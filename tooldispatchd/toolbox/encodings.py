@@ -14,6 +14,11 @@ import msgspec
 SAMPLE_BYTES: Final = 64 * 1024
 # With fewer characters beyond ASCII there is nothing to count, and the western encoding is the likeliest.
 _COUNTABLE: Final = 16
+# Old encodings of files on a Unix machine; with all that there are French and Polish look like what a Macintosh wrote.
+_USUAL: Final = [
+    *("cp1252", "cp1250", "iso8859_2", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256"),
+    *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
+]
 # UTF-32 first: its mark in little endian begins with that of UTF-16.
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -120,14 +125,18 @@ def _legacy(data: bytes) -> str:
     # Few files need it, and its import takes 20 ms.
     from charset_normalizer import from_bytes  # noqa: PLC0415
 
-    # A long head in ASCII says nothing.
+    # A long head in ASCII says nothing, and half a character at the end would speak against the right encoding.
     first = _BEYOND_ASCII.search(data)
     start = max(0, first.start() - 1024) if first else 0
     sample = data[start : start + SAMPLE_BYTES]
-    best = from_bytes(sample).best() if len(_BEYOND_ASCII.findall(sample)) >= _COUNTABLE else None
-    names = [] if best is None else [best.encoding, *best.could_be_from_charset]
-    # Of those that read the sample alike the most usual one.
-    return best.encoding if best and "cp1252" not in names else _western(sample)
+    sample = sample[: sample.rfind(b"\n") + 1] or sample
+    if len(_BEYOND_ASCII.findall(sample)) < _COUNTABLE:
+        return _western(sample)
+    matches = list(from_bytes(sample, cp_isolation=_USUAL))
+    best = [match for match in matches if match.chaos == matches[0].chaos]
+    names = [name for match in best for name in (match.encoding, *match.could_be_from_charset)]
+    # Of those that read the sample equally well the western one is the likeliest.
+    return names[0] if names and "cp1252" not in names else _western(sample)
 
 
 def _western(sample: bytes) -> str:

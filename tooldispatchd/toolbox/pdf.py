@@ -30,7 +30,7 @@ def pages_of(ctx: ToolContext, path: str, file: IO[bytes], *, offset: int, limit
     except (PyPdfError, DeprecationError, *_BROKEN) as error:
         raise ctx.failed(f"cannot read {path}: it is a PDF that is broken, or of an unknown form") from error
     if not texts:
-        raise ctx.invalid("offset", f"{path} has {total:,} pages")
+        raise ctx.invalid("offset", f"{path} has {total:,} page{'s' * (total != 1)}")
     last = offset + len(texts) - 1
     more = f"; go on with offset={last + 1}" if last < total else ""
     return "\n".join([f"[pages {offset:,}-{last:,} of {total:,}{more}]", *texts])

@@ -92,28 +92,31 @@ def _decoded(encoding: Encoding, head: bytes, file: FileIO) -> Iterator[str]:
 def _window(ctx: ToolContext, path: str, stream: LineStream, encoding: Encoding, *, offset: int, limit: int) -> str:
     before = stream.skip(offset - 1)
     stream.left_chars = COUNTED_CHARS
-    lines: list[ReadLine] = []
-    numbered: list[str] = []
-    used, line = 0, stream.take()
-    while line is not None and len(lines) < limit:
-        numbered.append(f"{offset + len(lines)}\t{line}")
-        used += len(numbered[-1].encode()) + 1
-        if used > MAX_TEXT_BYTES:
-            break
-        lines.append(line)
-        line = stream.take()
+    lines, is_more = _fitting(stream, offset, limit)
     if not lines:
         if before:
-            raise ctx.invalid("offset", f"{path} has {before:,} lines")
+            raise ctx.invalid("offset", f"{path} has {before:,} line{'s' * (before > 1)}")
         return f"[{path} is empty]"
     last = offset + len(lines) - 1
-    total = last + (line is not None) + stream.skip()
+    total = last + is_more + stream.skip()
     notes = [f"lines {offset:,}-{last:,} of {'at least ' * stream.is_cut}{total:,}", *_peculiar(lines, encoding)]
-    if used > MAX_TEXT_BYTES:
+    if is_more and len(lines) < limit:
         notes.append(f"{MAX_TEXT_BYTES // 1024} KiB are shown")
     if last < total or stream.is_cut:
         notes.append(f"go on with offset={last + 1}")
-    return "\n".join([f"[{'; '.join(notes)}]", *numbered[: len(lines)]])
+    return "\n".join([f"[{'; '.join(notes)}]", *(f"{number}\t{line}" for number, line in enumerate(lines, offset))])
+
+
+def _fitting(stream: LineStream, first: int, most: int) -> tuple[list[ReadLine], bool]:
+    """The lines that have room in the answer with their numbers, and whether one more was taken."""
+    lines: list[ReadLine] = []
+    left = MAX_TEXT_BYTES
+    while (line := stream.take()) is not None:
+        left -= len(f"{first + len(lines)}\t{line}\n".encode())
+        if left < 0 or len(lines) == most:
+            return lines, True
+        lines.append(line)
+    return lines, False
 
 
 def _peculiar(lines: list[ReadLine], encoding: Encoding) -> Iterator[str]:

@@ -92,11 +92,13 @@ def encoding_of(data: bytes) -> Encoding | None:
     for mark, name in _MARKS:
         if sample.startswith(mark):
             return Encoding(name, mark)
-    name = _wide(sample) or ("utf-8" if _is_utf8(data) else _legacy(data))
-    text = codecs.getincrementaldecoder(name)("replace").decode(sample)
-    if "\0" in text or len(_CONTROLS.findall(text)) * 50 > len(text):
+    wide = _wide(sample)
+    if wide is None and 0 in sample:
         return None
-    return Encoding(name)
+    name = wide or ("utf-8" if _is_utf8(data) else _legacy(data))
+    text = codecs.getincrementaldecoder(name)("replace").decode(sample)
+    # Binary data has one in ten; a log may have some.
+    return None if len(_CONTROLS.findall(text)) * 50 > len(text) else Encoding(name)
 
 
 def _errors(encoding: Encoding) -> str:

@@ -56,7 +56,7 @@ SETS: Final[dict[str, ToolSet]] = {
             "read": Builtin(
                 function="reading:read",
                 title="Read a file",
-                hint="Use read, with offset and limit for long files, and not a shell, to look at files.",
+                hint="Read a file before you change it, with read and not with a shell.",
                 state="files",
             ),
             "write": Builtin(

@@ -61,7 +61,7 @@ async def test_a_name_is_resolved_once_and_what_was_checked_is_connected_to() ->
 
 
 async def test_a_second_answer_of_the_name_server_leads_to_no_private_address() -> None:
-    names = Names(rebind_test=[["93.184.216.34"], ["127.0.0.1"]])
+    names = Names(rebind_test=[["2d00::1"], ["127.0.0.1"]])  # an address that nobody has
     async with site({"/": page(b"secret")}) as here:
         with pytest.raises(ToolFailedError):
             async with within_time(context(left_s=2.0), "fetch"):
@@ -250,6 +250,24 @@ async def test_a_proxy_of_the_environment_resolves_the_name(monkeypatch: pytest.
     assert found.body == b"by proxy"
     assert "Host: far.test" in proxy.heads[0]
     assert "proxy-authorization: basic" in proxy.heads[0].lower()
+
+
+async def test_through_a_tunnel_the_certificate_is_that_of_the_name(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Names()
+
+    async def tunnel(stream: trio.abc.Stream) -> None:
+        await stream.send_all(b"HTTP/1.1 200 OK\r\n\r\n")
+        safe = trio.SSLStream(stream, authority.server_context("far.test"), server_side=True, https_compatible=True)
+        await safe.receive_some()
+        await safe.send_all(page(b"by tunnel"))
+
+    async with site({"far.test:443": tunnel, "near.test:443": tunnel}) as proxy:
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
+        assert (await got("https://far.test/")).body == b"by tunnel"
+        assert "Hostname mismatch" in await failure("https://near.test/")
+    assert await failure("https://far.test/") == "cannot fetch URL: connection refused"
 
 
 async def test_no_proxy_is_asked_for_a_private_address(monkeypatch: pytest.MonkeyPatch) -> None:

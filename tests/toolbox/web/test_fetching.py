@@ -11,6 +11,7 @@ from pypdf import PdfWriter
 from tests.daemon.spawned import Agent, daemon_on
 from tests.daemon.test_workspaces import LANDLOCK, greet
 from tests.forked.python.test_context import context
+from tests.providers.mcp.http.certificates import Authority
 from tests.toolbox.web.sites import page, redirect, site
 from tooldispatchd.forked.python.context import InvalidInputError, ToolFailedError
 from tooldispatchd.toolbox.web.fetching import fetch
@@ -150,14 +151,26 @@ python = "tooldispatchd.toolbox.web.fetching:fetch"
 network = true
 read = []
 options = { private = true }
+[tools.trusting]
+python = "tooldispatchd.toolbox.web.fetching:fetch"
+network = true
+read = ["ca"]
+env = { SSL_CERT_FILE = "AUTHORITY" }
+options = { private = true }
 [agents.default]
-tools = ["fetch"]
+tools = ["fetch", "trusting"]
 """
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Agent]:
-    with daemon_on(tmp_path, CONFIG) as daemon, daemon.agent() as channel:
+def authority(tmp_path: Path) -> Authority:
+    (tmp_path / "ca").mkdir()
+    return Authority(tmp_path / "ca")
+
+
+@pytest.fixture
+def agent(tmp_path: Path, authority: Authority) -> Iterator[Agent]:
+    with daemon_on(tmp_path, CONFIG.replace("AUTHORITY", authority.ca)) as daemon, daemon.agent() as channel:
         greet(channel, "default")
         yield channel
 
@@ -179,3 +192,14 @@ async def test_a_call_that_is_shut_in_fetches_and_is_told_of_failures_in_one_sen
     detail = json.loads(tls["content"])["detail"]
     assert detail.startswith(f"cannot fetch https://127.0.0.1:{here.port}/: TLS failed: ")
     assert json.loads(wrong["content"])["error"] == "invalid_input"
+
+
+@LANDLOCK
+async def test_a_call_that_is_shut_in_trusts_the_certificates_that_it_may_read(
+    agent: Agent, authority: Authority
+) -> None:
+    async with site({"/": page(b"safe", "text/plain")}, tls=authority.server_context("127.0.0.1")) as here:
+        told = await trio.to_thread.run_sync(agent.ask, "trusting", {"url": f"{here.url}/"})
+        other = await trio.to_thread.run_sync(agent.ask, "fetch", {"url": f"{here.url}/"})
+    assert told["content"] == f"URL: {here.url}/\n\nsafe"
+    assert "its certificate cannot be trusted" in json.loads(other["content"])["detail"]

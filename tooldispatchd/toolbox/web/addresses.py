@@ -17,7 +17,8 @@ from tooldispatchd.forked.python.context import InvalidInputError, ToolFailedErr
 
 # Of a name's addresses, as many are tried: a name with hundreds is a mistake or an attack.
 _MAX_ADDRESSES: Final = 4
-_SHOWN_CHARS: Final = 300
+# Longer ones are made by machines for machines.
+_SHOWN_CHARS: Final = 1000
 # Of IPv6 the Internet has nothing else (IANA, "IPv6 Global Unicast Address Assignments") but what NAT64 makes of IPv4.
 _UNICAST6: Final = IPv6Network("2000::/3")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
@@ -59,7 +60,7 @@ def parsed_url(text: str) -> httpx2.URL:
 
 
 def shown_url(url: httpx2.URL) -> str:
-    """The URL for a sentence."""
+    """The URL for a model to read; a site may redirect to one of 64 KiB."""
     text = str(url)
     return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
 

@@ -55,7 +55,7 @@ async def download(text: str, allowed: AllowedHosts, *, max_bytes: int) -> Downl
             return found
         url = _redirected(url, found.headers["location"])
     raise ToolFailedError(
-        f"cannot fetch {text}: it redirects more than {MAX_REDIRECTS} times, at last to {shown_url(url)}"
+        f"cannot fetch {text[:1000]}: it redirects more than {MAX_REDIRECTS} times, at last to {shown_url(url)}"
     )
 
 

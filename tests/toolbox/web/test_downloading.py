@@ -75,6 +75,13 @@ async def test_the_next_address_is_tried_where_one_does_not_answer() -> None:
         assert (await got(f"http://two.test:{here.port}/")).body == b"second"
 
 
+async def test_what_an_address_answered_badly_no_other_is_asked() -> None:
+    Names(two_test=[["127.0.0.1", "127.0.0.2"]])
+    async with site({"/": b"nonsense\r\n\r\n"}) as first, site({}, host="127.0.0.2", port=first.port) as second:
+        assert "its answer is no valid HTTP" in await failure(f"http://two.test:{first.port}/")
+    assert second.heads == []
+
+
 async def test_redirects_are_followed_without_cookies_and_referer() -> None:
     first = redirect("/b?x#y").replace(b"\r\n\r\n", b"\r\nSet-Cookie: a=1; Path=/\r\n\r\n")
     async with site({"/a": first, "/b": redirect("c", "308 Permanent Redirect"), "/c": page(b"end")}) as here:
@@ -279,11 +286,18 @@ async def test_no_proxy_is_asked_for_a_private_address(monkeypatch: pytest.Monke
 
 
 async def test_hosts_that_need_no_proxy_are_reached_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    Names(near_test=[["127.0.0.1"]])
+    Names(near_test=[["127.0.0.2"]])
     monkeypatch.setenv("no_proxy", "near.test")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    async with site({"/": page(b"direct")}) as here:
+    async with site({"/": page(b"direct")}, host="127.0.0.2") as here:
         assert (await got(f"http://near.test:{here.port}/")).body == b"direct"
+
+
+async def test_an_address_that_needs_no_proxy_changes_nothing_for_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    Names(far_test=[["1.1.1.1"]])
+    monkeypatch.setenv("no_proxy", "1.1.1.1")
+    async with site({"http://far.test/": page(b"by proxy")}) as proxy:
+        assert (await through_proxy(proxy, "http://far.test/", monkeypatch)).body == b"by proxy"
 
 
 async def test_a_proxy_of_another_kind_is_one_sentence_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,9 +70,8 @@ async def within_time(ctx: ToolContext, doing: str) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def client_for(url: httpx2.URL) -> AsyncIterator[httpx2.AsyncClient]:
+async def client_for(proxy: str | None) -> AsyncIterator[httpx2.AsyncClient]:
     """A client for one request; raises ToolFailedError for a proxy that is not of a kind we speak to."""
-    proxy = proxy_for(url)
     try:
         client = httpx2.AsyncClient(
             headers={"User-Agent": USER_AGENT},
@@ -160,26 +159,26 @@ def _redirected(url: httpx2.URL, location: str) -> httpx2.URL:
 
 
 async def _got(url: httpx2.URL, allowed: AllowedHosts, max_bytes: int) -> Download:
-    is_proxied = proxy_for(url) is not None
-    addresses = await addresses_of(url, allowed, is_proxied=is_proxied)
+    # Of the name: an address that it has may need another proxy, or none.
+    proxy = proxy_for(url)
+    addresses = await addresses_of(url, allowed, is_proxied=proxy is not None)
+    why = "it has no address"
     # A proxy resolves the name itself.
-    targets = [url] if is_proxied else [url.copy_with(host=address) for address in addresses]
-    for target in targets[:-1]:
+    for target in [url] if proxy else [url.copy_with(host=address) for address in addresses]:
         try:
-            return await _answer(url, target, max_bytes)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout):
-            continue
-    try:
-        return await _answer(url, targets[-1], max_bytes)
-    except httpx2.RequestError as error:
-        raise ToolFailedError(f"cannot fetch {shown_url(url)}: {reason(error)}") from error
+            return await _answer(url, target, proxy, max_bytes)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            why = reason(error)
+        except httpx2.RequestError as error:
+            raise ToolFailedError(f"cannot fetch {shown_url(url)}: {reason(error)}") from error
+    raise ToolFailedError(f"cannot fetch {shown_url(url)}: {why}")
 
 
-async def _answer(url: httpx2.URL, target: httpx2.URL, max_bytes: int) -> Download:
+async def _answer(url: httpx2.URL, target: httpx2.URL, proxy: str | None, max_bytes: int) -> Download:
     """Ask `target`, which has an address in the place of the host; Host, SNI and certificate are those of `url`."""
     sent = {"Host": url.netloc.decode("ascii")}
     async with (
-        client_for(url) as client,
+        client_for(proxy) as client,
         client.stream("GET", target, headers=sent, extensions={"sni_hostname": host_of(url)}) as response,
     ):
         if response.status_code in _REDIRECTS:

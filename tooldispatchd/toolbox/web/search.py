@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
-from tooldispatchd.toolbox.web.downloading import bounded_body, client_for, reason, within_time
+from tooldispatchd.toolbox.web.downloading import bounded_body, client_for, proxy_for, reason, within_time
 
 # Twenty results are 50 KB; SearXNG adds much that nobody asked for.
 _MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
@@ -104,7 +104,7 @@ async def _answered(options: EngineOptions, query: str, limit: int) -> bytes:
     if not (options.key.isascii() and options.key.isprintable()):
         raise ToolFailedError("cannot search: the configured key has characters that a header cannot hold")
     try:
-        async with client_for(httpx2.URL(options.url or _URLS.get(options.engine, ""))) as client:
+        async with client_for(proxy_for(httpx2.URL(options.url or _URLS.get(options.engine, "")))) as client:
             response = await client.send(_request(client, options, query, limit), stream=True)
             if refusal := _refusal(response, options):
                 raise ToolFailedError(f"cannot search: {refusal}")

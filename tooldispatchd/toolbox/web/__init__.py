@@ -1,0 +1,1 @@
+"""The tools that reach the web: pages behind URLs, and search engines."""

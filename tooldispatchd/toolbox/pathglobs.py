@@ -72,7 +72,7 @@ def without_braces(pattern: str) -> list[str]:
             waiting += [text[: braces.start()] + choice + text[braces.end() :] for choice in braces[1].split(",")]
         if len(done) + len(waiting) > _MAX_PATTERNS:
             raise ValueError(f"its braces stand for more than {_MAX_PATTERNS} patterns")
-    return done
+    return list(dict.fromkeys(done))
 
 
 def _parts(pattern: str) -> list[re.Pattern[str] | None]:

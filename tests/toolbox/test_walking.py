@@ -85,7 +85,7 @@ def test_a_walk_sees_what_is_there_and_nothing_else(tmp_path: Path, made: list[t
     top.mkdir()
     for way, kind in made:
         place = top.joinpath(*map(os.fsdecode, way))
-        if any(above.is_symlink() for above in place.parents):
+        if any(taken.is_symlink() for taken in (place, *place.parents)):
             continue
         try:
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -101,8 +101,7 @@ def test_other_encodings_are_shown_as_far_as_they_can() -> None:
 
 def test_a_long_line_is_cut_around_its_match() -> None:
     Path("x").write_text("é" * 5_000 + "HIT" + "z" * 5_000 + "\n")
-    heading, line, _ = grep("HIT").split("\n")
-    assert line == "1:(long line, from byte 9,750) …" + "é" * 125 + "HIT" + "z" * 247 + "…"
+    assert grep("HIT").split("\n")[1] == "1:(long line, from byte 9,750) …" + "é" * 125 + "HIT" + "z" * 247 + "…"
 
 
 def test_lines_and_names_reach_no_terminal() -> None:

@@ -171,7 +171,7 @@ def _facts(ctx: ToolContext) -> Iterator[tuple[str, str]]:
     yield "Time", time.strftime("%Y-%m-%d %H:%M:%S %Z")
     yield "Working directory", shown(str(Path.cwd()))
     yield "Workspace", shown(ctx.workspace) if ctx.workspace else "none"
-    yield "May be written", ", ".join(map(shown, _writable(ctx))) or "nothing that was tried"
+    yield "May be written", ", ".join(map(shown, _writable(ctx))) or "none of the usual places"
     yield "Programs", " ".join(name for name in PROGRAMS if shutil.which(name)) or "none"
     yield "Network", "open" if _has_network() else "shut"
     yield "Time for a call", "no limit" if ctx.left_s is None else f"{ctx.left_s:.0f} s left of this one"
@@ -211,12 +211,10 @@ def _writable(ctx: ToolContext) -> list[str]:
 
 def _can_write(place: str) -> bool:
     try:
-        # A file without a name, which leaves nothing behind; what a file system without them says is no refusal.
+        # A file without a name, which leaves nothing behind. What a file system without them would allow stays unknown.
         os.close(os.open(place, os.O_TMPFILE | os.O_WRONLY, 0o600))
-    except IsADirectoryError:
-        return os.access(place, os.W_OK)
-    except OSError as error:
-        return error.errno == 95 and os.access(place, os.W_OK)
+    except OSError:
+        return False
     return True
 
 

@@ -35,7 +35,7 @@ def test_all_is_the_structure_and_the_contents(ctx: ToolContext) -> None:
 
 def test_what_is_left_out_is_told_with_its_reason(ctx: ToolContext) -> None:
     made(a="x", node_modules__y="x", **{".gitignore": "node_modules/\n", "uv.lock": "x", ".env.local": "KEY=1"})
-    made(**{"sub__ID_RSA": "x", "b.pem": "x", ".git__config": "x"})
+    made(**{"sub__ID_RSA": "x", ".aws__config": "KEY", "b.pem": "x", ".git__config": "x"})
     Path("tree/binary").write_bytes(b"\0")
     Path("tree/latin").write_bytes(b"\xe9")
     Path("tree/link").symlink_to("/etc/passwd")
@@ -43,7 +43,7 @@ def test_what_is_left_out_is_told_with_its_reason(ctx: ToolContext) -> None:
     told = introspect(ctx, "all")
     assert told.split("\n\nLeft out: .git\n")[1].split("\n") == [
         "Left out, ignored by .gitignore (1): node_modules/",
-        "Left out, secrets by their names (3): .env.local, b.pem, sub/ID_RSA",
+        "Left out, secrets by their names (4): .env.local, b.pem, .aws/config, sub/ID_RSA",
         "Left out, neither a file nor a directory (2): fifo, link",
         "Left out, lock files (1): uv.lock",
         "Left out, contents that are binary, or not UTF-8 (2): binary, latin",

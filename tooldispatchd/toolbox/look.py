@@ -28,11 +28,12 @@ LOCK_FILES: Final = (
     *("poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "requirements.lock", "pylock*.toml", "conda-lock.yml"),
     *("Cargo.lock", "go.sum", "Gemfile.lock", "composer.lock", "mix.lock", "flake.lock", "Package.resolved"),
 )
+# Of files, and of directories for all that is in them.
 SECRETS: Final = (
-    *(".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx"),
-    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "credentials", "credentials.*", "secrets", "secrets.*"),
+    *(".env*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx"),
+    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "credentials*", "secrets", "secrets.*"),
     *("secret.*", ".npmrc", ".netrc", ".pypirc", ".pgpass", ".htpasswd", ".git-credentials", ".dockercfg"),
-    *("*.tfstate", "*.tfvars", "service-account*.json"),
+    *("*.tfstate", "*.tfvars", "service-account*.json", ".ssh", ".aws", ".gnupg"),
 )
 PROGRAMS: Final = (
     *(
@@ -119,12 +120,12 @@ class _Tree:
             yield f"Left out, {reason}" + (f" ({len(names):,}): {some_of(names)}" if names else "")
 
     def _add(self, parts: Parts, *, is_file: bool) -> None:
-        name = parts[-1].casefold()
+        names = [part.casefold() for part in parts]
         if not is_file:
             self._leave_out("neither a file nor a directory", parts)
-        elif any(fnmatchcase(name, pattern.casefold()) for pattern in LOCK_FILES):
+        elif any(fnmatchcase(names[-1], pattern.casefold()) for pattern in LOCK_FILES):
             self._leave_out("lock files", parts)
-        elif any(fnmatchcase(name, pattern) for pattern in SECRETS):
+        elif any(fnmatchcase(name, pattern) for name in names for pattern in SECRETS):
             self._leave_out("secrets by their names", parts)
         else:
             self.files.append(parts)

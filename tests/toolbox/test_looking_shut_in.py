@@ -74,6 +74,17 @@ def test_nothing_outside_is_seen_by_any_way_to_it(agent: Agent, workspace: Path)
     assert "sesame" not in told(agent, "introspect", level="all")
 
 
+def test_what_is_ignored_is_the_same_for_all(agent: Agent, workspace: Path) -> None:
+    home = workspace / "rules"
+    (home / "src" / "kept").mkdir(parents=True)
+    (home / ".gitignore").write_text("*.log\n/src/gone.txt\n!b.log\n")
+    for name in ("x.log", "src/gone.txt", "src/a.txt", "src/kept/b.log"):
+        (home / name).write_text("HIT\n")
+    left = ["rules/src/a.txt", "rules/src/kept/b.log"]
+    assert sorted(told(agent, "glob", path="rules/src", pattern="**/*.*").split("\n")) == left
+    assert told(agent, "grep", path="rules/src", pattern="HIT").split("\n")[:-1:2] == left
+
+
 def test_a_bad_pattern_is_an_invalid_input(agent: Agent) -> None:
     assert refused(agent, "grep", pattern="x(a\\1") == (
         "invalid_input: /pattern: backreferences are not supported, at character 4"

@@ -3,6 +3,9 @@
 Its engine takes linear time for any pattern, and .gitignore, binary files and directories come with it. Measured on
 20,000 files: ripgrep 0.25 s, a walk of ours with google-re2 0.5 s and more code. What it prints is bounded by itself
 (no line longer than MAX_LINE) and read piece by piece; what it holds, by the kernel (MAX_MEMORY).
+
+Of a list above the directory that is searched, ripgrep 14 applies a pattern with a slash to the names right in that
+directory alone. The tool's document says so: to search what is ignored, and filter it here, costs more than it mends.
 """
 
 import os

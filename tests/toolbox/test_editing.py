@@ -121,6 +121,12 @@ def test_partial_edits_make_what_can_be_made() -> None:
     assert "edit 2: cannot edit x: old does not stand in it" in said
 
 
+def test_partial_edits_none_of_which_can_be_made_have_failed() -> None:
+    Path("x").write_text("a\n")
+    with pytest.raises(ToolFailedError, match=r"^nothing was changed in x\nedit 1: .*"):
+        multi_edit(free(), "x", [Edit("y", "Y"), Edit("z", "Z")], partial=True)
+
+
 def test_a_file_that_was_not_read_is_not_edited() -> None:
     Path("x").write_text("a\n")
     with pytest.raises(ToolFailedError, match="Read it first"):

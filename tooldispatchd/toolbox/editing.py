@@ -57,14 +57,16 @@ def multi_edit(
     statuses: list[str] = []
 
     def change(text: Text) -> str:
+        failed = 0
         for number, each in enumerate(edits, 1):
             try:
                 after, lines = replaced(path, text, each)
             except ToolFailedError as error:
                 statuses.append(f"edit {number}: {error}")
-                if partial:
-                    continue
-                raise ToolFailedError("\n".join([f"nothing was changed in {path}", *statuses])) from error
+                failed += 1
+                if failed == len(edits) or not partial:
+                    raise ToolFailedError("\n".join([f"nothing was changed in {path}", *statuses])) from error
+                continue
             statuses.append(f"edit {number}: {_told(lines)}")
             text = msgspec.structs.replace(text, text=after)
         return text.text

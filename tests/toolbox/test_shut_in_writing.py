@@ -1,5 +1,6 @@
 """The writing tools behind a real daemon, shut in by Landlock."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -112,17 +113,22 @@ def test_nothing_outside_is_changed_by_any_path(agent: Agent, home: Path) -> Non
     assert names(workspace) == ["directory", "link", "mine"]
 
 
+def swap_forever(workspace: Path) -> None:
+    """Have `place` be a directory and a link outside in turn, as far as the tools do not come between."""
+    place, aside, link = (workspace / name for name in ("place", "aside", "link"))
+    while True:
+        for old, new in ((place, aside), (link, place), (place, link), (aside, place)):
+            with contextlib.suppress(OSError):
+                old.rename(new)
+
+
 def test_a_directory_that_becomes_a_link_meanwhile_leads_nowhere(agent: Agent, home: Path) -> None:
     workspace = home / "workspace"
     (workspace / "place").mkdir()
     (workspace / "link").symlink_to(home / "outside")
     swapping = os.fork()
     if swapping == 0:
-        while True:
-            (workspace / "place").rename(workspace / "aside")
-            (workspace / "link").rename(workspace / "place")
-            (workspace / "place").rename(workspace / "link")
-            (workspace / "aside").rename(workspace / "place")
+        swap_forever(workspace)
     answers = [agent.ask("write", {"path": f"place/{number}", "content": "x"}) for number in range(60)]
     os.kill(swapping, signal.SIGKILL)
     os.waitpid(swapping, 0)

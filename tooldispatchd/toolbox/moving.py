@@ -14,6 +14,7 @@ from tooldispatchd.toolbox import atomic
 from tooldispatchd.toolbox.copying import Tally, copy_into
 from tooldispatchd.toolbox.guard import check_unchanged, check_unmodified, note_read
 from tooldispatchd.toolbox.places import PathText, cannot, kind_of
+from tooldispatchd.toolbox.rewriting import resolved
 from tooldispatchd.toolbox.writing import make_parents
 
 Overwrite = Annotated[bool, Meta(description="replace a file that is at the target")]
@@ -26,7 +27,7 @@ def delete(
     recursive: Annotated[bool, Meta(description="a directory with all that is in it")] = False,
 ) -> str:
     """Delete a file, a link or an empty directory; with `recursive` a directory with all that is in it."""
-    place = _located(path)
+    place = _located("delete", path)
     status = _status("delete", path, place)
     _keep_workspace(ctx, "delete", path, place)
     warning = None
@@ -81,12 +82,12 @@ def copy(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Ove
     return _told(warning, f"Copied {source} to {target}: {tally}{made}.")
 
 
-def _located(path: str) -> Path:
+def _located(verb: str, path: str) -> Path:
     """Where the thing itself is: links are resolved above it."""
     place = Path(path)
     if place.name in {"", ".."}:
-        return Path(os.path.realpath(path))
-    return Path(os.path.realpath(place.parent)) / place.name
+        return resolved(verb, path)
+    return resolved(verb, place.parent) / place.name
 
 
 def _status(verb: str, path: str, place: Path) -> os.stat_result:
@@ -105,7 +106,7 @@ def _keep_workspace(ctx: ToolContext, verb: str, path: str, place: Path) -> None
 
 def _both(verb: str, source: str, target: str) -> tuple[Path, Path, os.stat_result]:
     """Where both are, and what is at the source; raises ToolFailedError where they cannot go together."""
-    old, new = _located(source), _located(target)
+    old, new = _located(verb, source), _located(verb, target)
     status = _status(verb, source, old)
     if stat.S_ISDIR(status.st_mode) and new.is_relative_to(old):
         raise ToolFailedError(f"cannot {verb} {source}: {target} lies in it")

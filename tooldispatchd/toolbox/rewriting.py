@@ -63,12 +63,20 @@ def file_behind(verb: str, path: str) -> Path:
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116  # of the path as it was given
     except FileNotFoundError:
-        return Path(os.path.realpath(path))
+        return resolved(verb, path)
     except OSError as error:
         raise cannot(verb, path, error) from error
     if not stat.S_ISREG(mode):
         raise ToolFailedError(f"cannot {verb} {path}: it is {kind_of(mode)}")
-    return Path(os.path.realpath(path))
+    return resolved(verb, path)
+
+
+def resolved(verb: str, path: str | Path) -> Path:
+    """The path without links, which need not be there; raises ToolFailedError where one is replaced meanwhile."""
+    try:
+        return Path(os.path.realpath(path))
+    except OSError as error:
+        raise cannot(verb, path, error) from error
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.forked.python.test_context import context
 from tests.toolbox.pdfs import pdf
 from tooldispatchd.forked.python.context import InvalidInputError, ToolFailedError
+from tooldispatchd.toolbox.encodings import shown, text_of
 from tooldispatchd.toolbox.guard import check_unchanged
 from tooldispatchd.toolbox.reading import read
 
@@ -140,9 +141,30 @@ def test_numbers_are_right_across_the_blocks_in_which_a_file_is_read() -> None:
 
 
 def test_what_cannot_be_decoded_far_behind_does_not_matter_to_the_head() -> None:
-    Path("x").write_bytes(b"x\n" * 100_000 + b"\xff\xfe\0\x80\n")
-    assert text(limit=1) == "[lines 1-1 of 100,001; go on with offset=2]\n1\tx"
-    assert text(offset=100_001).endswith("\n100001\t��\0�")
+    Path("x").write_bytes(b"x\n" * 600_000 + b"\xff\xfe\0\x80\n")
+    assert text(limit=1) == "[lines 1-1 of 600,001; go on with offset=2]\n1\tx"
+    assert text(offset=600_001).endswith("\n600001\t��\0�")
+
+
+def test_a_character_that_the_first_block_cuts_says_nothing_of_the_encoding() -> None:
+    Path("x").write_bytes(b"x\n" * 524_287 + "xé\n".encode())
+    assert text(offset=524_288) == "[lines 524,288-524,288 of 524,288]\n524288\txé"
+
+
+def test_an_encoding_that_shows_late_is_found() -> None:
+    Path("x").write_bytes(b"x\n" * 100_000 + b"caf\xe9\n")
+    assert text(offset=100_001) == "[lines 100,001-100,001 of 100,001; CP1252]\n100001\tcafé"
+
+
+@every_example
+@given(
+    st.binary(max_size=100), st.text("aéß漢\n", max_size=50), st.sampled_from(["utf-8", "cp1252", "utf-16", "cp932"])
+)
+def test_what_is_read_is_what_tools_that_edit_find(data: bytes, content: str, encoding: str) -> None:
+    Path("x").write_bytes(f"x{content}".encode(encoding, "replace") + data)
+    found = text_of(Path("x").read_bytes())
+    lines = "".join(line.partition("\t")[2] + "\n" for line in text().split("\n")[1:])
+    assert found is None or lines.removesuffix("\n") == shown(found.text.replace("\r\n", "\n")).removesuffix("\n")
 
 
 def test_lines_far_behind_the_window_are_not_counted() -> None:

@@ -6,6 +6,7 @@ with its encoding, its byte order mark and its line endings.
 
 import codecs
 import re
+from contextlib import suppress
 from typing import Final, Literal
 
 import msgspec
@@ -87,7 +88,7 @@ def shown(text: str) -> str:
 
 
 def encoding_of(data: bytes) -> Encoding | None:
-    """That of a file, or of its head, which may end within a character; None for what is binary."""
+    """That of a file, or of its head as far as a line goes; None for what is binary."""
     sample = data[:SAMPLE_BYTES]
     for mark, name in _MARKS:
         if sample.startswith(mark):
@@ -116,7 +117,7 @@ def _wide(sample: bytes) -> str | None:
 
 def _is_utf8(data: bytes) -> bool:
     """Whether this is UTF-8 but for a stray byte here and there, as a log has that two programs write."""
-    text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(data)
+    text = data.decode("utf-8", "surrogateescape")
     if text.isascii():
         return True
     strays = len(_ESCAPED.findall(text))
@@ -124,6 +125,14 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _legacy(data: bytes) -> str:
+    for name in (_likeliest(data), "cp1252"):
+        with suppress(UnicodeDecodeError):
+            data.decode(name)
+            return name
+    return "latin-1"
+
+
+def _likeliest(data: bytes) -> str:
     # Few files need it, and its import takes 20 ms.
     from charset_normalizer import from_bytes  # noqa: PLC0415
 
@@ -133,17 +142,9 @@ def _legacy(data: bytes) -> str:
     sample = data[start : start + SAMPLE_BYTES]
     sample = sample[: sample.rfind(b"\n") + 1] or sample
     if len(_BEYOND_ASCII.findall(sample)) < _COUNTABLE:
-        return _western(sample)
+        return "cp1252"
     matches = list(from_bytes(sample, cp_isolation=_USUAL))
     best = [match for match in matches if match.chaos == matches[0].chaos]
     names = [name for match in best for name in (match.encoding, *match.could_be_from_charset)]
     # Of those that read the sample equally well the western one is the likeliest.
-    return names[0] if names and "cp1252" not in names else _western(sample)
-
-
-def _western(sample: bytes) -> str:
-    try:
-        sample.decode("cp1252")
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "cp1252"
+    return names[0] if names and "cp1252" not in names else "cp1252"

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta
 
 from tooldispatchd.forked.python.context import ToolContext
-from tooldispatchd.toolbox.encodings import SAMPLE_BYTES, Encoding, encoding_of
+from tooldispatchd.toolbox.encodings import Encoding, encoding_of, shown
 from tooldispatchd.toolbox.guard import note_read
 from tooldispatchd.toolbox.lines import LineStream, ReadLine
 from tooldispatchd.toolbox.magic import binary_kind, image_type, is_pdf
@@ -28,6 +28,8 @@ MAX_TEXT_BYTES: Final = 64 * 1024
 MAX_IMAGE_BYTES: Final = 5 * 1024 * 1024
 # Takes 0.1 s where the file is in the page cache, and a second or more from a disk.
 COUNTED_CHARS: Final = 256 * 1024 * 1024
+# The encoding is inferred from these. Tools that edit take the whole file: with less, the two would often differ.
+_HEAD_BYTES: Final = 1024 * 1024
 _BLOCK_BYTES: Final = 256 * 1024
 
 
@@ -56,7 +58,7 @@ def _opened(path: str) -> FileIO:
 
 
 def _parts(ctx: ToolContext, path: str, file: FileIO, *, offset: int, limit: int) -> list[object]:
-    head = _up_to(SAMPLE_BYTES, file)
+    head = _up_to(_HEAD_BYTES, file)
     size = f"{max(os.fstat(file.fileno()).st_size, len(head)):,} bytes"
     if not head:
         return [f"[{path} is empty]"]
@@ -67,7 +69,8 @@ def _parts(ctx: ToolContext, path: str, file: FileIO, *, offset: int, limit: int
         if len(data) > MAX_IMAGE_BYTES:
             raise ctx.failed(f"cannot read {path}: it is an image of {size}, and one may have {MAX_IMAGE_BYTES:,}")
         return [f"[{path}: {media_type}, {size}]", {"type": "image", "data": data, "mimeType": media_type}]
-    if (encoding := encoding_of(head)) is None:
+    whole_lines = head.rfind(b"\n") + 1 if len(head) == _HEAD_BYTES else 0
+    if (encoding := encoding_of(head[: whole_lines or None])) is None:
         return [f"[{path} is no text: {binary_kind(head)}, {size}]"]
     stream = LineStream(_decoded(encoding, head, file))
     return [_window(ctx, path, stream, encoding, offset=offset, limit=limit)]
@@ -82,7 +85,9 @@ def _up_to(most: int, file: FileIO) -> bytes:
 
 
 def _decoded(encoding: Encoding, head: bytes, file: FileIO) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder(encoding.name)("replace")
+    # As `text_of` does: a stray byte is one character, here too.
+    errors = "surrogateescape" if encoding.name == "utf-8" else "replace"
+    decoder = codecs.getincrementaldecoder(encoding.name)(errors)
     yield decoder.decode(head[len(encoding.mark) :])
     while block := os.read(file.fileno(), _BLOCK_BYTES):
         yield decoder.decode(block)
@@ -111,7 +116,8 @@ def _fitting(stream: LineStream, first: int, most: int) -> tuple[list[ReadLine],
     """The lines that have room in the answer with their numbers, and whether one more was taken."""
     lines: list[ReadLine] = []
     left = MAX_TEXT_BYTES
-    while (line := stream.take()) is not None:
+    while (taken := stream.take()) is not None:
+        line = taken._replace(text=shown(taken.text))
         left -= len(f"{first + len(lines)}\t{line}\n".encode())
         if left < 0 or len(lines) == most:
             return lines, True

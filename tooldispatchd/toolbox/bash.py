@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
+from tooldispatchd.toolbox.excerpt import listed
 from tooldispatchd.toolbox.memfiles import content_of, memfile
 from tooldispatchd.toolbox.running import Run, run
 from tooldispatchd.toolbox.shellstate import LOWEST_FD, MAX_BYTES, ShellState, left, own_environment, script
@@ -83,4 +84,4 @@ def _keep(ctx: ToolContext, done: Run, found: tuple[ShellState, list[str]] | Non
     ctx.state = msgspec.to_builtins(state)
     if not dropped:
         return []
-    return [f"Not kept for the next call, which takes {MAX_BYTES // 1024} KiB of text: {', '.join(dropped)}."]
+    return [f"Not kept for the next call, which takes {MAX_BYTES // 1024} KiB of text: {listed(dropped)}."]

@@ -94,9 +94,15 @@ class Kept:
     def __init__(self) -> None:
         import cloudpickle  # noqa: PLC0415  # only what lives on needs it
 
+        table = dict(cloudpickle.Pickler.dispatch_table)
+        # By this an open file would come back as a text in memory.
+        table.pop(io.TextIOWrapper, None)
+
         namespace_of_functions: dict[str, object] = {}
 
         class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+            dispatch_table = table
+
             def __init__(self, file: io.BytesIO, namespace: dict[str, object]) -> None:
                 super().__init__(file)
                 self.globals_ref[id(namespace)] = namespace_of_functions

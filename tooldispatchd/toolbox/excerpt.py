@@ -1,10 +1,12 @@
 """The two ends of an output of any length, in constant memory. No character is cut; what is no UTF-8 becomes U+FFFD."""
 
 import codecs
+from collections.abc import Sequence
 from typing import Final
 
 # Each end: with both a model reads some 8,000 tokens at most, and most outputs are whole.
 END_BYTES: Final = 16 * 1024
+MAX_LISTED: Final = 20
 # A character of UTF-8 has at most three bytes behind its first.
 _CONTINUING: Final = 3
 
@@ -36,8 +38,15 @@ class Excerpt:
             return readable(bytes(self._head + self._tail))
         head = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._head))
         tail = from_character(bytes(self._tail))
-        left = f"{self._left_lines:,} lines" if self._left_lines else f"{self._left_bytes:,} bytes"
+        count, unit = (self._left_lines, "line") if self._left_lines else (self._left_bytes, "byte")
+        left = f"{count:,} {unit}{'' if count == 1 else 's'}"
         return f"{without_nulls(head)}\n… {left} left out …\n{readable(tail)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in one line, without those that nobody would read."""
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return f"{', '.join(names[:MAX_LISTED])}{more}"
 
 
 def readable(raw: bytes) -> str:

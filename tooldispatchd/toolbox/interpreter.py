@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from tooldispatchd.forked.python.context import ToolContext
 from tooldispatchd.toolbox import evaluating
+from tooldispatchd.toolbox.excerpt import listed
 from tooldispatchd.toolbox.memfiles import content_of, memfile
 from tooldispatchd.toolbox.running import Run, run
 
@@ -19,7 +20,6 @@ WORDS: Final = (sys.executable, "-I", "-u", "-X", "utf8", str(Path(evaluating.__
 MAX_CODE: Final = 1024 * 1024
 # The state, and the names of any number of variables.
 MAX_REPLY: Final = 4 * 1024 * 1024
-MAX_NAMED: Final = 20
 
 
 class PythonOptions(msgspec.Struct, frozen=True):
@@ -66,5 +66,4 @@ def _keep(ctx: ToolContext, done: Run, written: bytes) -> list[str]:
         return [unchanged]
     ctx.state["pickle"] = left.state
     named = [f"{name} ({why})" for name, why in left.dropped.items()]
-    more = [f"and {len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
-    return [f"Not kept for the next call: {', '.join(named[:MAX_NAMED] + more)}."] if named else []
+    return [f"Not kept for the next call: {listed(named)}."] if named else []

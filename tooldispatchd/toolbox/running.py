@@ -1,8 +1,7 @@
 """Run a program for a call: to its end, its limit or the call's end, with both ends of its output.
 
 The program leads a session of its own, without a terminal. Its stdout and stderr are one pipe, so that they are read in
-the order in which they were written. The run ends when the program does, whatever it leaves behind: its group is killed
-here, and what has left the group is killed by the daemon when the call is answered.
+the order in which they were written. The run ends when the program does, and what it leaves behind is killed.
 
     running ── limit, or the call is given up ──▶ TERM ── GRACE_S ──▶ KILL ──▶ ended
 """
@@ -20,6 +19,7 @@ from typing import Final, NamedTuple
 
 from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 from tooldispatchd.toolbox.excerpt import Excerpt, from_character, without_nulls
+from tooldispatchd.toolbox.leftovers import ended_leftovers
 
 # Between TERM and KILL; the daemon gives a call that is cancelled two seconds (`stop_s`), and the answer needs some.
 GRACE_S: Final = 1.0
@@ -62,25 +62,27 @@ def run(
 ) -> Run:
     """Run a program to its end; raises ToolFailedError where it cannot be started."""
     output = _Output(ctx)
-    process, readable = _start(words, stdin=stdin, cwd=cwd, env=env, pass_fds=pass_fds)
-    with _open(readable):
-        try:
-            stopped = _follow(process.pid, readable, output, ctx, limit_s)
-        finally:
-            # Before it is reaped: the group's number cannot be another's until then.
-            _signal_group(process.pid, signal.SIGKILL)
-            code = process.wait()
-        for _ in range(LAST_CHUNKS):
-            # Bounded: what has left the group may go on writing.
-            if not output.read(readable):
-                break
+    with ended_leftovers():
+        process, readable = _start(words, stdin=stdin, cwd=cwd, env=env, pass_fds=pass_fds)
+        with _open(readable):
+            try:
+                stopped = _follow(process.pid, readable, output, ctx, limit_s)
+            finally:
+                # Before it is reaped: the group's number cannot be another's until then.
+                _signal_group(process.pid, signal.SIGKILL)
+                code = process.wait()
+            for _ in range(LAST_CHUNKS):
+                # Bounded: what has left the group may still write.
+                if not output.read(readable):
+                    break
     ctx.details["exit_code"] = code
     return Run(output.finish(), code, stopped)
 
 
 def time_for(ctx: ToolContext, wanted_s: float) -> float:
     """As much of `wanted_s` as the call has time for, so that it can still say what became of it."""
-    return wanted_s if ctx.left_s is None else max(0.0, min(wanted_s, ctx.left_s - RESERVE_S))
+    left_s = ctx.left_s
+    return wanted_s if left_s is None else min(wanted_s, max(left_s / 2, left_s - RESERVE_S))
 
 
 def _start(

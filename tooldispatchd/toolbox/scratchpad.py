@@ -25,6 +25,7 @@ MAX_BYTES: Final = 48 * 1024
 MAX_SHARED_BYTES: Final = 1024 * 1024
 
 Action = Literal["get", "set", "append", "delete", "list", "clear"]
+Key = Annotated[str, Meta(max_length=MAX_KEY_CHARS)]
 Notes = dict[str, str]
 
 
@@ -37,7 +38,7 @@ class ScratchpadOptions(msgspec.Struct, frozen=True):
 def scratchpad(
     action: Annotated[Action, Meta(description="get, set, append and delete need a key; set and append a value.")],
     ctx: ToolContext,
-    key: Annotated[str | None, Meta(max_length=MAX_KEY_CHARS, description="The name of a note.")] = None,
+    key: Annotated[Key | None, Meta(description="The name of a note.")] = None,
     value: Annotated[str | None, Meta(description="The text of a note, or what is appended to it.")] = None,
 ) -> str:
     """Keep notes by keys: get, set, append, delete, list, clear. They outlive what you remember."""

@@ -13,12 +13,10 @@ from tooldispatchd.toolbox.memfiles import content_of, memfile
 from tooldispatchd.toolbox.running import Run, run
 from tooldispatchd.toolbox.shellstate import LOWEST_FD, MAX_BYTES, ShellState, left, own_environment, script
 
-# The kernel takes 128 KiB as one word of a command line, in bytes; what is longer belongs into a file.
+# The kernel takes 128 KiB as one word of a command line, in bytes; what is longer belongs in a file.
 MAX_COMMAND: Final = 64 * 1024
 # Two environments, each of the two megabytes that the kernel gives a program by default.
 MAX_WRITTEN: Final = 4 * 1024 * 1024
-
-
 # How the shell calls itself when it complains.
 NAME: Final = "bash"
 

@@ -70,7 +70,7 @@ def show(kind: type[BaseException], error: BaseException, tb: types.TracebackTyp
     traceback.print_exception(kind, error, tb)
 
 
-class TooLargeError(Exception):
+class OversizeError(Exception):
     """A pickle has more than MAX_PICKLE bytes."""
 
 
@@ -80,7 +80,7 @@ class BoundedFile(io.BytesIO):
     def write(self, data: object, /) -> int:
         written = super().write(data)  # type: ignore[arg-type]  # the buffers that a pickler gives
         if self.tell() > MAX_PICKLE:
-            raise TooLargeError
+            raise OversizeError
         return written
 
 
@@ -139,7 +139,7 @@ class Kept:
             try:
                 sizes[name] = len(self._pickle({name: value}, namespace))
             except Exception as error:  # noqa: BLE001  # as above
-                dropped[name] = "too large" if isinstance(error, TooLargeError) else "cannot be pickled"
+                dropped[name] = "too large" if isinstance(error, OversizeError) else "cannot be pickled"
         names = sorted(sizes, key=sizes.__getitem__)
 
         def state_of(count: int) -> str | None:
@@ -153,7 +153,7 @@ class Kept:
     def _state(self, values: dict[str, object], namespace: dict[str, object]) -> str | None:
         try:
             state = base64.b85encode(zlib.compress(self._pickle(values, namespace))).decode()
-        except TooLargeError:
+        except OversizeError:
             return None
         return state if len(state) <= MAX_STATE else None
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -11,10 +12,11 @@ CHUNK_BYTES: Final = 64 * 1024
 
 @contextmanager
 def memfile(content: bytes = b"", *, lowest: int = 0) -> Iterator[int]:
-    """A descriptor of a file with this content, at its beginning; its number is `lowest` or above."""
+    """A descriptor of a file with this content, at its beginning; its number is `lowest` or above, if it may be."""
     made = os.memfd_create("tooldispatchd")
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        fd = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, lowest)
+        fd = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, min(lowest, allowed // 2))
     finally:
         os.close(made)
     try:

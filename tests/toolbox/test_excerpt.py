@@ -57,6 +57,14 @@ def test_however_it_comes_in_pieces_the_ends_are_those_of_the_output(text: str, 
     assert shown.endswith(f" left out …\n{tail}")
 
 
+@given(raw=st.binary(max_size=60), cuts=st.lists(st.integers(0, 60)))
+def test_bytes_that_are_no_text_are_told_alike_in_any_pieces(raw: bytes, cuts: list[int]) -> None:
+    places = sorted({min(cut, len(raw)) for cut in cuts} | {0, len(raw)})
+    chunks = [raw[start:end] for start, end in pairwise(places)]
+    assert excerpt(*chunks, end_bytes=12) == excerpt(raw, end_bytes=12)
+
+
 def test_few_names_are_listed_and_many_counted() -> None:
     assert listed(["a", "b"]) == "a, b"
+    assert listed(["x" * 101]) == "x" * 100 + "…"
     assert listed(["x"] * 23) == ", ".join(["x"] * 20) + " and 3 more"

@@ -82,6 +82,14 @@ def test_modules_of_the_workspace_can_be_imported(caller: Caller, tmp_path: Path
     assert python("import mine; mine.value", caller.ctx()) == "7\nexit code 0"
 
 
+def test_modules_of_the_workspace_are_not_taken_for_those_that_show_a_traceback(caller: Caller, tmp_path: Path) -> None:
+    (tmp_path / "traceback.py").write_text("raise SystemExit(9)\n")
+    (tmp_path / "pickle.py").write_text("raise SystemExit(9)\n")
+    ctx = caller.ctx(state={}, session=True)
+    python("x = 1", ctx)
+    assert python("x / 0", ctx).endswith(f"ZeroDivisionError: division by zero\nexit code 1{AS_BEFORE}")
+
+
 def test_at_its_limit_it_is_stopped(caller: Caller) -> None:
     answer = python("print('before')\nwhile True: pass", caller.ctx(), timeout_s=1)
     assert answer == "before\nstopped after 1 s, its timeout_s; ended by SIGTERM"

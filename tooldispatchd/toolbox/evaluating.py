@@ -13,6 +13,7 @@ import json
 import linecache
 import os
 import sys
+import traceback
 import types
 import zlib
 from bisect import bisect_left
@@ -32,7 +33,7 @@ def main(reply: int) -> None:
     os.dup2(null, 0)
     os.close(null)
     kept = Kept() if "state" in asked else None
-    # As for `python -c`; behind what this program itself imports.
+    # As for `python -c`; behind all that this program itself imports, of which a file there may have the name.
     sys.path.insert(0, os.getcwd())  # noqa: PTH109  # in the form in which Python has it
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
@@ -63,8 +64,6 @@ def evaluate(code: str, namespace: dict[str, object]) -> None:
 
 def show(kind: type[BaseException], error: BaseException, tb: types.TracebackType | None) -> None:
     """Print the traceback of what the code did not catch, without the frames of this program."""
-    import traceback  # noqa: PLC0415  # most code does not fail
-
     while tb is not None and tb.tb_frame.f_code.co_filename == __file__:
         tb = tb.tb_next
     traceback.print_exception(kind, error, tb)

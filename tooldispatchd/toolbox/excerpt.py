@@ -7,6 +7,7 @@ from typing import Final
 # Each end: with both a model reads some 8,000 tokens at most, and most outputs are whole.
 END_BYTES: Final = 16 * 1024
 MAX_LISTED: Final = 20
+MAX_NAME: Final = 100
 # A character of UTF-8 has at most three bytes behind its first.
 _CONTINUING: Final = 3
 
@@ -45,8 +46,9 @@ class Excerpt:
 
 def listed(names: Sequence[str]) -> str:
     """Names in one line, without those that nobody would read."""
+    shown = [name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…" for name in names[:MAX_LISTED]]
     more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    return f"{', '.join(names[:MAX_LISTED])}{more}"
+    return f"{', '.join(shown)}{more}"
 
 
 def readable(raw: bytes) -> str:

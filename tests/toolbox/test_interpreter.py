@@ -152,7 +152,7 @@ def test_variables_of_a_module_that_is_gone_are_gone_and_that_is_said(say: Calla
     say("import mine; c = mine.C()")
     (tmp_path / "mine.py").unlink()
     assert say("1") == (
-        "The variables of earlier calls cannot be restored, and are gone: "
+        "The variables of earlier calls cannot be restored; this one began without them: "
         "ModuleNotFoundError: No module named 'mine'\n1\nexit code 0"
     )
 

@@ -126,7 +126,7 @@ class Kept:
             namespace.clear()
             namespace.update(fresh)
             why = f"{type(error).__name__}: {error}"
-            print(f"The variables of earlier calls cannot be restored, and are gone: {why}")  # noqa: T201  # the answer
+            print(f"The variables of earlier calls cannot be restored; this one began without them: {why}")  # noqa: T201  # the answer
             return
         namespace.update(found)
 

@@ -7,7 +7,7 @@ import pytest
 from tests.processes import is_running
 from tests.toolbox.callers import Caller
 from tooldispatchd.forked.python.context import ToolFailedError
-from tooldispatchd.toolbox.running import Run, run, time_for
+from tooldispatchd.toolbox.running import Run, environment, run, time_for
 
 
 def shell(caller: Caller, command: str, *, limit_s: float = 60, left_s: float | None = None) -> Run:
@@ -129,6 +129,17 @@ def test_of_much_output_the_newest_is_shown(caller: Caller) -> None:
 def test_a_program_that_cannot_be_started_is_told_in_a_sentence(caller: Caller) -> None:
     with pytest.raises(ToolFailedError, match=r"^cannot start /no/program: No such file or directory$"):
         run(["/no/program"], ctx=caller.ctx(), limit_s=1)
+
+
+def test_a_home_that_cannot_be_read_is_the_scratch_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/nowhere")
+    assert environment()["HOME"] == "/nowhere"
+    monkeypatch.setenv("TOOLDISPATCHD_SCRATCH", str(tmp_path))
+    assert environment()["HOME"] == str(tmp_path)
+    monkeypatch.setenv("HOME", "/usr")
+    assert environment()["HOME"] == "/usr"
+    monkeypatch.delenv("HOME")
+    assert "HOME" not in environment()
 
 
 def test_nothing_is_left_open(caller: Caller) -> None:

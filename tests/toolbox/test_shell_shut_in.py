@@ -93,6 +93,11 @@ def test_variables_live_on_in_a_sandbox(agent: Agent, directory: Path) -> None:
     assert "PermissionError" in coded(agent, "open('../outside.txt')")
 
 
+def test_a_shell_that_is_shut_in_has_a_home_of_its_own(agent: Agent) -> None:
+    assert told(agent, 'test "$HOME" = "$TMPDIR" && touch ~/here') == "exit code 0"
+    assert told(agent, "git init -q repository && git -C repository status --short") == "exit code 0"
+
+
 @pytest.mark.parametrize("start", ["sleep 1000 &", "setsid sleep 1000 &", "env -i /usr/bin/setsid sleep 1000 &"])
 def test_nothing_of_a_call_is_left_when_it_is_answered(agent: Agent, start: str) -> None:
     # In a sandbox processes have the numbers that they have outside.

@@ -10,8 +10,8 @@ from msgspec import Meta
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
 from tooldispatchd.toolbox.excerpt import listed
 from tooldispatchd.toolbox.memfiles import content_of, memfile
-from tooldispatchd.toolbox.running import Run, run
-from tooldispatchd.toolbox.shellstate import LOWEST_FD, MAX_BYTES, ShellState, left, own_environment, script
+from tooldispatchd.toolbox.running import Run, environment, run
+from tooldispatchd.toolbox.shellstate import LOWEST_FD, MAX_BYTES, ShellState, left, script
 
 # The kernel takes 128 KiB as one word of a command line, in bytes; what is longer belongs in a file.
 MAX_COMMAND: Final = 64 * 1024
@@ -66,7 +66,7 @@ def _continued(command: str, ctx: ToolContext, *, timeout_s: int, cwd: str | Non
     if directory is not None and not os.path.isdir(directory):  # noqa: PTH112  # as above
         notes.append(f"{directory} is gone: this was run in the workspace.")
         directory = None
-    base = own_environment()
+    base = environment()
     with memfile(lowest=LOWEST_FD) as fd:
         words = [shell, "-c", script(fd), NAME, command]
         done = run(words, ctx=ctx, limit_s=timeout_s, cwd=directory, env=before.over(base), pass_fds=(fd,))

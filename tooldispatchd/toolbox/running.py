@@ -9,15 +9,17 @@ the order in which they were written. The run ends when the program does, and wh
 import codecs
 import math
 import os
+import posix
 import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
+from tooldispatchd.forked.python.marking import CHILD
 from tooldispatchd.toolbox.excerpt import Excerpt, from_character, without_nulls
 from tooldispatchd.toolbox.leftovers import ended_leftovers
 
@@ -31,6 +33,8 @@ SHOWN_BYTES: Final = 4_000
 # As much as a pipe holds, unless a program has made it larger (1 MiB at most, without privileges).
 CHUNK_BYTES: Final = 64 * 1024
 LAST_CHUNKS: Final = 16
+# The directory of its own that a call has which is shut in (`context.enter_scratch`).
+SCRATCH: Final = "TOOLDISPATCHD_SCRATCH"
 
 
 class Run(NamedTuple):
@@ -56,14 +60,14 @@ def run(
     ctx: ToolContext,
     limit_s: float,
     cwd: str | None = None,
-    env: dict[bytes, bytes] | None = None,
+    env: Mapping[str, str] | None = None,
     stdin: int = subprocess.DEVNULL,
     pass_fds: Sequence[int] = (),
 ) -> Run:
     """Run a program to its end; raises ToolFailedError where it cannot be started."""
     output = _Output(ctx)
     with ended_leftovers():
-        process, readable = _start(words, stdin=stdin, cwd=cwd, env=env, pass_fds=pass_fds)
+        process, readable = _start(words, stdin=stdin, cwd=cwd, env=env or environment(), pass_fds=pass_fds)
         with _open(readable):
             try:
                 stopped = _follow(process.pid, readable, output, ctx, limit_s)
@@ -79,10 +83,30 @@ def run(
     return Run(output.finish(), code, stopped)
 
 
+def environment() -> dict[str, str]:
+    """The variables of a program that is started here: this process's own, and a home that it may use."""
+    # By this one the daemon knows what a call leaves behind; `os.environ` has that of the process that was forked.
+    marks = {os.fsdecode(name): os.fsdecode(value) for name, value in posix.environ.items() if name == CHILD[:-1]}
+    home = os.environ.get("HOME")
+    scratch = os.environ.get(SCRATCH)
+    if home is not None and scratch is not None and not _can_list(home):
+        # As programs have it that are shut in: many end where they cannot read their settings.
+        home = scratch
+    return {**os.environ, **marks, **({} if home is None else {"HOME": home})}
+
+
 def time_for(ctx: ToolContext, wanted_s: float) -> float:
     """As much of `wanted_s` as the call has time for, so that it can still say what became of it."""
     left_s = ctx.left_s
     return wanted_s if left_s is None else min(wanted_s, max(left_s / 2, left_s - RESERVE_S))
+
+
+def _can_list(directory: str) -> bool:
+    try:
+        os.scandir(directory).close()
+    except OSError:
+        return False
+    return True
 
 
 def _start(
@@ -90,7 +114,7 @@ def _start(
     *,
     stdin: int,
     cwd: str | None,
-    env: dict[bytes, bytes] | None,
+    env: Mapping[str, str],
     pass_fds: Sequence[int],
 ) -> tuple[subprocess.Popen[bytes], int]:
     """The program, and the end of its pipe that is read, which never blocks."""

@@ -7,15 +7,12 @@ nothing.
 
 import json
 import os
-import posix
 import shlex
 import shutil
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-
-from tooldispatchd.forked.python.marking import CHILD
 
 # Of the 64 KiB that a state may have; the rest is for how JSON writes what it has no characters for.
 MAX_BYTES: Final = 48 * 1024
@@ -33,17 +30,9 @@ class ShellState(msgspec.Struct, frozen=True):
     variables: dict[str, str] = {}
     unset: list[str] = []
 
-    def over(self, base: Mapping[str, str]) -> dict[bytes, bytes]:
+    def over(self, base: Mapping[str, str]) -> dict[str, str]:
         """The environment of a shell that goes on from here."""
-        merged = {name: value for name, value in base.items() if name not in self.unset} | self.variables
-        return {os.fsencode(name): os.fsencode(value) for name, value in merged.items()}
-
-
-def own_environment() -> dict[str, str]:
-    """This process's variables, as a program would inherit them."""
-    # By this one the daemon knows what a call leaves behind; `os.environ` has that of the process that was forked.
-    marks = {os.fsdecode(name): os.fsdecode(value) for name, value in posix.environ.items() if name == CHILD[:-1]}
-    return {**os.environ, **marks}
+        return {name: value for name, value in base.items() if name not in self.unset} | self.variables
 
 
 def script(fd: int) -> str:

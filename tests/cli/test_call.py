@@ -71,6 +71,12 @@ def test_the_input_comes_from_stdin(daemon: Daemon) -> None:
     assert (ended.returncode, ended.stdout) == (0, '{"a":1}\n')
 
 
+def test_a_long_answer_is_printed_whole(daemon: Daemon) -> None:
+    text = json.dumps("x" * 200_000)
+    ended = call("echo", "-", "--socket", str(daemon.path), stdin=text)
+    assert (ended.stdout, ended.returncode) == (f"{text}\n", 0)
+
+
 def test_an_error_is_printed_and_the_exit_code_is_1(daemon: Daemon) -> None:
     ended = call("fails", "1", "--socket", str(daemon.path))
     assert ended.returncode == 1

@@ -175,7 +175,7 @@ class Dialogue:
 
 def _read(line: object) -> Line:
     try:
-        said = json.loads(line) if isinstance(line, bytes) else None
+        said = json.loads(line) if isinstance(line, (bytes, bytearray)) else None
     except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict):

@@ -78,7 +78,7 @@ SETS: Final[dict[str, ToolSet]] = {
                 state="files",
             ),
             "diff": Builtin(
-                function="difference:diff",
+                function="patching:diff",
                 title="Apply a diff",
                 hint="diff applies a unified diff to a file, whole or not at all.",
                 state="files",
@@ -193,7 +193,7 @@ SETS: Final[dict[str, ToolSet]] = {
         },
     ),
     "look": ToolSet(
-        bounds={**_IN_WORKSPACE, "write": []},
+        bounds=_IN_WORKSPACE | {"write": []},
         tools={
             "introspect": Builtin(
                 function="look:introspect",

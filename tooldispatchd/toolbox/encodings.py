@@ -6,6 +6,7 @@ with its encoding, its byte order mark and its line endings.
 
 import codecs
 import re
+from contextlib import suppress
 from typing import Final, Literal
 
 import msgspec
@@ -14,6 +15,11 @@ import msgspec
 SAMPLE_BYTES: Final = 64 * 1024
 # With fewer characters beyond ASCII there is nothing to count, and the western encoding is the likeliest.
 _COUNTABLE: Final = 16
+# Old encodings of files on a Unix machine; with all that there are French and Polish look like what a Macintosh wrote.
+_USUAL: Final = [
+    *("cp1252", "cp1250", "iso8859_2", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256"),
+    *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
+]
 # UTF-32 first: its mark in little endian begins with that of UTF-16.
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -82,16 +88,18 @@ def shown(text: str) -> str:
 
 
 def encoding_of(data: bytes) -> Encoding | None:
-    """That of a file, or of its head, which may end within a character; None for what is binary."""
+    """That of a file, or of its head as far as a line goes; None for what is binary."""
     sample = data[:SAMPLE_BYTES]
     for mark, name in _MARKS:
         if sample.startswith(mark):
             return Encoding(name, mark)
-    name = _wide(sample) or ("utf-8" if _is_utf8(data) else _legacy(data))
-    text = codecs.getincrementaldecoder(name)("replace").decode(sample)
-    if "\0" in text or len(_CONTROLS.findall(text)) * 50 > len(text):
+    wide = _wide(sample)
+    if wide is None and 0 in sample:
         return None
-    return Encoding(name)
+    name = wide or ("utf-8" if _is_utf8(data) else _legacy(data))
+    text = codecs.getincrementaldecoder(name)("replace").decode(sample)
+    # Binary data has one in ten; a log may have some.
+    return None if len(_CONTROLS.findall(text)) * 50 > len(text) else Encoding(name)
 
 
 def _errors(encoding: Encoding) -> str:
@@ -109,7 +117,7 @@ def _wide(sample: bytes) -> str | None:
 
 def _is_utf8(data: bytes) -> bool:
     """Whether this is UTF-8 but for a stray byte here and there, as a log has that two programs write."""
-    text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(data)
+    text = data.decode("utf-8", "surrogateescape")
     if text.isascii():
         return True
     strays = len(_ESCAPED.findall(text))
@@ -117,22 +125,26 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _legacy(data: bytes) -> str:
+    for name in (_likeliest(data), "cp1252"):
+        with suppress(UnicodeDecodeError):
+            data.decode(name)
+            return name
+    return "latin-1"
+
+
+def _likeliest(data: bytes) -> str:
     # Few files need it, and its import takes 20 ms.
     from charset_normalizer import from_bytes  # noqa: PLC0415
 
-    # A long head in ASCII says nothing.
+    # A long head in ASCII says nothing, and half a character at the end would speak against the right encoding.
     first = _BEYOND_ASCII.search(data)
     start = max(0, first.start() - 1024) if first else 0
     sample = data[start : start + SAMPLE_BYTES]
-    best = from_bytes(sample).best() if len(_BEYOND_ASCII.findall(sample)) >= _COUNTABLE else None
-    names = [] if best is None else [best.encoding, *best.could_be_from_charset]
-    # Of those that read the sample alike the most usual one.
-    return best.encoding if best and "cp1252" not in names else _western(sample)
-
-
-def _western(sample: bytes) -> str:
-    try:
-        sample.decode("cp1252")
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "cp1252"
+    sample = sample[: sample.rfind(b"\n") + 1] or sample
+    if len(_BEYOND_ASCII.findall(sample)) < _COUNTABLE:
+        return "cp1252"
+    matches = list(from_bytes(sample, cp_isolation=_USUAL))
+    best = [match for match in matches if match.chaos == matches[0].chaos]
+    names = [name for match in best for name in (match.encoding, *match.could_be_from_charset)]
+    # Of those that read the sample equally well the western one is the likeliest.
+    return names[0] if names and "cp1252" not in names else "cp1252"

@@ -150,3 +150,14 @@ def test_an_agent_without_a_model_says_so(daemon: Daemon) -> None:
         1,
         f"cannot reach the model's API at {api.url}: [Errno 111] Connection refused\n",
     )
+
+
+def test_an_api_like_that_of_openai_will_do(daemon: Daemon) -> None:
+    function = {"name": "bash", "arguments": '{"command": "echo hello"}'}
+    asks = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+    ends = {"role": "assistant", "content": "Done."}
+    with model_api({"choices": [{"message": asks}]}, {"choices": [{"message": ends}]}) as api:
+        ended = work(api, TOOLDISPATCHD_SOCKET=str(daemon.path), AGENT_API="openai")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert api.body(1)["messages"][-1] == {"role": "tool", "tool_call_id": "1", "content": "hello\nexit code 0"}
+    assert ended.stdout == '> bash {"command": "echo hello"}\n  | hello\n  | exit code 0\nDone.\n'

@@ -108,3 +108,6 @@ if __name__ == "__main__":
         work(sys.argv[1])
     except (ClientError, FaultError) as error:
         sys.exit(str(error))
+    except KeyboardInterrupt:
+        # The channel ends with this process, and the call that runs with the channel.
+        sys.exit(130)

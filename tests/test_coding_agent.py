@@ -1,5 +1,6 @@
 """`examples/coding_agent.py` mends a project with the tools that `init --coding-agent` gives it."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.daemon.spawned import ROOT, Daemon, without_places
+from tests.daemon.spawned import ROOT, Daemon, until, without_places
 from tests.seeds.model_api import Body, ModelApi, model_api, says, uses
 from tests.seeds.seeded import seeded
 
@@ -58,11 +59,14 @@ def daemon(project: Path) -> Iterator[Daemon]:
         yield daemon
 
 
+def environ_for(api: ModelApi, **environ: str) -> dict[str, str]:
+    return without_places() | {"AGENT_URL": api.url, "AGENT_KEY": "a key", "AGENT_MODEL": "a model"} | environ
+
+
 def work(api: ModelApi, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    environment = without_places() | {"AGENT_URL": api.url, "AGENT_KEY": "a key", "AGENT_MODEL": "a model"} | environ
     return subprocess.run(
         [*words, *AGENT, "Make the tests pass."],
-        env=environment,
+        env=environ_for(api, **environ),
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -131,6 +135,17 @@ def test_a_model_that_never_ends_is_left_after_fifty_turns(daemon: Daemon) -> No
     with model_api(*[uses(("1", "current_date", {}))] * 50) as api:
         ended = work(api, TOOLDISPATCHD_SOCKET=str(daemon.path))
     assert (ended.returncode, ended.stderr) == (1, "no end after 50 turns\n")
+
+
+def test_an_agent_that_is_interrupted_takes_its_command_with_it(daemon: Daemon) -> None:
+    with model_api(uses(("1", "bash", {"command": "sleep 77"}))) as api:
+        environ = environ_for(api, TOOLDISPATCHD_SOCKET=str(daemon.path))
+        with subprocess.Popen([*AGENT, "Wait."], env=environ, stderr=subprocess.PIPE, text=True) as agent:
+            until(lambda: daemon.running("77") != set())
+            agent.send_signal(signal.SIGINT)
+            _, stderr = agent.communicate(timeout=PATIENCE_S)
+    assert (agent.returncode, stderr) == (130, "")
+    until(lambda: daemon.running("77") == set())
 
 
 def test_an_agent_without_a_daemon_says_so(tmp_path: Path) -> None:

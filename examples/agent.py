@@ -68,6 +68,8 @@ def post(path: str, headers: dict[str, str], body: dict[str, Any]) -> dict[str, 
             return said
     except urllib.error.HTTPError as error:
         sys.exit(f"the model's API answered {error.code}: {error.read(500).decode(errors='replace')}")
+    except urllib.error.URLError as error:
+        sys.exit(f"cannot reach the model's API at {URL}: {error.reason}")
 
 
 def anthropic(body: dict[str, Any], system: str, messages: list[dict[str, Any]], tools: Tools) -> str | None:

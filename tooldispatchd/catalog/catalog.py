@@ -83,7 +83,7 @@ def build_catalog(
     problems = problems or workspace_problems(config, profiles, servers)
     if problems:
         return problems
-    warnings = [*warnings, *disabled_uses(config, servers), *unrun_agents(config)]
+    warnings = [*warnings, *disabled_uses(config, servers), *unrun_agents(config), *_idle_workspaces(config)]
     specs: dict[str, bytes] = {}
     if config.agent_command is not None:
         declared, _ = build_types(config.types)
@@ -91,6 +91,15 @@ def build_catalog(
         specs = {agent.name: _agent_spec(agent, declared, servers) for agent in agents_run}
     told = (config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
     return Catalog(*told, aliases=aliases_of(config))
+
+
+def _idle_workspaces(config: Config) -> list[str]:
+    """A sentence for each profile that has a workspace, and names nothing that could work there."""
+    return [
+        f"agents.{name}: it has a workspace and offers nothing: say what in tools, toolboxes, mcp or allow"
+        for name, profile in config.agents.items()
+        if profile.workspace is not None and not (profile.tools or profile.mcp) and profile.allow is None
+    ]
 
 
 def _agent_spec(process: Process, declared: Declared, servers: Mapping[str, Binding]) -> bytes:

@@ -453,6 +453,8 @@ class ToolboxSpec(ConfinedSpec, frozen=True, kw_only=True):
     """The directory in which its tools work; by default the session's [workspace](#workspaces)."""
     call_s: Seconds | None = None
     """The limit of each of its tools, in seconds, in the place of the tool's own."""
+    env: dict[EnvName, Secret[Word]] = {}
+    """Variables of its tools, and of the commands that they run, as of a tool."""
     guard: Literal["block", "warn", "off"] | None = None
     """For `files`: whether a file must have been read by the session, and not have changed since, before it is changed.
     `"block"`, the default, refuses; `"warn"` says so and goes on."""

@@ -30,6 +30,10 @@ MAX_SEGMENT: Final = 200
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
 _NO_WORKSPACE: Final = "it works in a workspace, and {} has none: say workspace or workspaces there"
+_NO_PROFILE: Final = (
+    "it works in a workspace, and the profile of all agents has none: declare [agents.default], with a workspace and"
+    " with what it offers (tools, toolboxes, mcp)"
+)
 
 
 def escaped(name: str | None) -> str:
@@ -109,8 +113,7 @@ def workspace_problems(
 
 
 def _without(profile: Profile, config: Config, servers: Mapping[str, Binding]) -> Iterator[Problem]:
-    where = f"agents.{profile.name}" if profile.name in config.agents else "the profile of all agents"
-    why = _NO_WORKSPACE.format(where)
+    why = _NO_WORKSPACE.format(f"agents.{profile.name}") if profile.name in config.agents else _NO_PROFILE
     if _names_it(profile.confinement):
         yield Problem(("agents", profile.name), why)
     for kind, name in dict.fromkeys(node for tool in profile.tools for node in set_going(tool, config)):

@@ -41,7 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         print(f"cannot write {path}: {error.strerror}", file=sys.stderr)
         return 2
-    print(f'wrote {path}; "tooldispatchd serve --config {path}" starts the daemon with it')
+    if arguments.coding_agent:
+        then, does = "check", "says whether this machine can do what it asks"
+    else:
+        then, does = "serve", "starts the daemon with it"
+    print(f'wrote {path}; "tooldispatchd {then} --config {path}" {does}')
     return 0
 
 

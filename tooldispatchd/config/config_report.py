@@ -207,7 +207,7 @@ class Sources:
 
     def findings(self, problems: Iterable[Problem]) -> tuple[Finding, ...]:
         """Each problem with its line, and the mistakes in the files themselves, in the order of the files."""
-        said = [*self.plumb.problems, *self.servers.problems, *problems]
+        said = [*self.plumb.problems, *self.servers.problems, *map(self._of_its_table, problems)]
         unique = {(problem.path, problem.why): problem for problem in said}
         findings = [self._finding(problem) for problem in unique.values()]
         for mistake in self.plumb.mistakes:
@@ -226,12 +226,14 @@ class Sources:
         order = {file: number for number, file in enumerate([*self.plumb.texts, *self.servers.files], 1)}
         return tuple(sorted(findings, key=lambda finding: (order.get(finding.file or "", 0), finding.line or 0)))
 
+    def _of_its_table(self, problem: Problem) -> Problem:
+        """A problem of a tool that was made of a toolbox is that toolbox's."""
+        if problem.path[:2] not in self.made:
+            return problem
+        allowed = 'pip install "tooldispatchd[toolbox]" brings it' if _LACKING in problem.why else problem.allowed
+        return msgspec.structs.replace(problem, path=self._written(problem.path), value=UNSET, allowed=allowed)
+
     def _finding(self, problem: Problem) -> Finding:
-        if problem.path[:2] in self.made:
-            lacks = (
-                'what it needs: pip install "tooldispatchd[toolbox]"' if _LACKING in problem.why else problem.allowed
-            )
-            problem = msgspec.structs.replace(problem, path=self._written(problem.path), value=UNSET, allowed=lacks)
         place, why = self.plumb.place_of(problem.path), problem.why
         found = _WITHIN.match(why)
         if found is not None:

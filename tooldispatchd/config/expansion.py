@@ -68,7 +68,10 @@ _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
     (("processes", "*"), _COMMAND),
     (("processes", "*", "mcp", "#"), _SERVER),
     (("agents", "*"), _CONFINED),
-    (("toolbox", "*"), {("workspace",): _Meaning.DIRECTORY, ("shared",): _Meaning.FILE, **_CONFINED}),
+    (
+        ("toolbox", "*"),
+        {("workspace",): _Meaning.DIRECTORY, ("env", "*"): _Meaning.WORD, ("shared",): _Meaning.FILE, **_CONFINED},
+    ),
     (("toolbox", "*", "search"), {("url",): _Meaning.URL, ("token_file",): _Meaning.FILE}),
 )
 EXPANDED: Final[dict[Pattern, _Meaning]] = {

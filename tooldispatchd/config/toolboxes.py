@@ -22,7 +22,7 @@ from tooldispatchd.toolbox.sets import SETS, WORKSPACE, Builtin, ToolSet, doc_of
 SEARCH: Final = "search"
 HOW_TO_SEARCH: Final = 'search = { engine = "brave", token_env = "BRAVE_KEY" }'
 _PACKAGE: Final = "tooldispatchd.toolbox"
-_ANY_SET: Final = frozenset({"set", "tools", "deny", "prefix", "workspace", "call_s", *KEYS})
+_ANY_SET: Final = frozenset({"set", "tools", "deny", "prefix", "workspace", "call_s", "env", *KEYS})
 
 
 class MadeTools(msgspec.Struct, frozen=True):
@@ -93,6 +93,7 @@ class _Toolbox:
 
     def _tool(self, name: str, builtin: Builtin) -> Table:
         stated = {key: self.table[key] for key in (*KEYS, "call_s") if key in self.table}
+        env = cast("Table", self.table.get("env", {}))
         options = {key: self.table[key] for key in self.set.options if key in self.table}
         if SEARCH in options:
             options[SEARCH] = self._engine(cast("Table", options[SEARCH]))
@@ -105,7 +106,7 @@ class _Toolbox:
             del made["hint"]
             if "state" in made:
                 made["state"] = f"{self.name}.{made['state']}"
-        return {**made, **stated}
+        return {**made, **stated, "env": {**cast("Table", made["env"]), **env}}
 
     def _engine(self, engine: Table) -> Table:
         """What the tool is told of its engine, with the key itself."""

@@ -4,6 +4,7 @@ It is looked at once, and all links in it are resolved then. What of a profile's
 the other, each by the descriptor of the one before it: nobody can put a link where a directory was just looked for.
 """
 
+import errno
 import os
 from typing import Final
 
@@ -38,6 +39,8 @@ def find_workspace(profile: Profile, asked: str | None, *, agent: str | None, vi
         _enter(above, below, profile)
     except OSError as error:
         why = error.strerror or str(error)
+        if error.errno == errno.ENOENT and not profile.makes_workspace:
+            why += " (with make = true in its profile it is made)"
         return Fault(Code.NOT_ALLOWED, f"no session is opened: its workspace cannot be had: {why}")
     return "/".join((above.rstrip("/"), *below))
 

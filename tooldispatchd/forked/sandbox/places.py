@@ -23,7 +23,8 @@ SYSTEM: Final = (
 SETTINGS: Final = tuple(
     f"/etc/{name}"
     for name in (
-        *("alternatives", "ca-certificates", "fonts", "gai.conf", "gitconfig", "group", "host.conf", "hosts"),
+        *("alternatives", "ca-certificates", "debian_version", "fonts", "gai.conf", "gitconfig", "group"),
+        *("host.conf", "hosts", "lsb-release"),
         *("inputrc", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "locale.alias"),
         *("locale.conf", "localtime", "login.defs", "machine-id", "magic", "mime.types", "networks"),
         *("nsswitch.conf", "os-release", "passwd", "pki/ca-trust", "pki/tls/cert.pem", "pki/tls/certs"),

@@ -124,7 +124,8 @@ def _raised(tool: PythonTool, error: ChildError, stderr: str) -> Fault:
     if error.kind == "import":
         return tool_failed(f"cannot load '{name}': {message}", said)
     if error.kind == "confine":
-        return tool_failed(f"cannot confine '{name}': {message}", said)
+        # Its traceback is of our own code, and tells a model nothing.
+        return tool_failed(f"cannot confine '{name}': {message}", stderr)
     if error.limit is not None and tool.limits.has(error.limit):
         why = f"'{name}' passed {tool.limits.words(error.limit)}: {message}"
         return tool_failed(why, said, exception=message, limit=error.limit)

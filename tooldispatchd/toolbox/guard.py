@@ -83,7 +83,12 @@ def _is_off(ctx: ToolContext) -> bool:
 
 def _key(path: Path) -> str:
     """One key for a file by whatever path; a digest, since a path may be long, and need not be text."""
-    return hashlib.blake2b(os.fsencode(os.path.realpath(path)), digest_size=8).hexdigest()
+    try:
+        real = os.path.realpath(path)
+    except OSError:
+        # A link on the way was replaced in this moment.
+        real = os.path.abspath(path)  # noqa: PTH100  # `Path.absolute` keeps what is to be left out
+    return hashlib.blake2b(os.fsencode(real), digest_size=8).hexdigest()
 
 
 def _version(status: os.stat_result) -> str:

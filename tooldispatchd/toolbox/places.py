@@ -107,7 +107,18 @@ def _refused(verb: str, path: Path) -> str:
     """Of two causes which: the kernel's `access` knows modes and owners, and nothing of the sandbox."""
     wanted = os.R_OK if verb in _READING else os.W_OK
     place = path if os.path.lexists(path) else path.parent
-    return OUTSIDE if os.access(place, wanted) else "its owner and mode do not let this user"
+    if os.access(place, wanted) or _is_mounted_read_only(place):
+        return OUTSIDE
+    return "its owner and mode do not let this user"
+
+
+def _is_mounted_read_only(place: Path) -> bool:
+    """Whether it is on a mount that allows no writing, as a sandbox makes them: `access` refuses that like a mode."""
+    try:
+        return bool(os.statvfs(place).f_flag & os.ST_RDONLY)
+    except OSError:
+        # Gone meanwhile.
+        return False
 
 
 def _kind_at(path: Path) -> str:

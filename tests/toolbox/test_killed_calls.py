@@ -1,0 +1,140 @@
+"""Calls that are killed at any moment: what is there afterwards is the old or the new, and nothing else."""
+
+import functools
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.forked.python.test_context import context
+from tooldispatchd.forked.python.context import ToolContext
+from tooldispatchd.toolbox.atomic import TEMPORARY
+from tooldispatchd.toolbox.editing import Edit, multi_edit
+from tooldispatchd.toolbox.jsonfiles import json_write
+from tooldispatchd.toolbox.moving import copy, move
+from tooldispatchd.toolbox.writing import write
+
+OLD = {"x": '{"a": "' + "o" * 10_000 + '"}'}
+NEW = '{"a": "' + "n" * 20_000 + '"}'
+TREE = {"tree/a": "1", "tree/b/c": "2"}
+
+Call = Callable[[ToolContext], object]
+Files = dict[str, str]
+CASES: list[tuple[str, Call, Files, Files]] = [
+    ("write", lambda ctx: write(ctx, "x", NEW), OLD, {"x": NEW}),
+    ("write_new", lambda ctx: write(ctx, "y", NEW), OLD, {**OLD, "y": NEW}),
+    (
+        "multi_edit",
+        lambda ctx: multi_edit(ctx, "x", [Edit("o" * 10_000, "p"), Edit("p", "n" * 20_000)]),
+        OLD,
+        {"x": NEW},
+    ),
+    ("json_write", lambda ctx: json_write(ctx, "x", "/a", "n" * 20_000), OLD, {"x": NEW}),
+    ("move", lambda ctx: move(ctx, "x", "y"), OLD, {"y": OLD["x"]}),
+    ("move_over", lambda ctx: move(ctx, "x", "y", overwrite=True), {**OLD, "y": NEW}, {"y": OLD["x"]}),
+    ("copy", lambda ctx: copy(ctx, "x", "y", overwrite=True), {**OLD, "y": NEW}, {"x": OLD["x"], "y": OLD["x"]}),
+    (
+        "copy_tree",
+        lambda ctx: copy(ctx, "tree", "other"),
+        TREE,
+        {**TREE, "other/a": "1", "other/b/c": "2"},
+    ),
+]
+each_case = pytest.mark.parametrize(("name", "call", "old", "new"), CASES, ids=[case[0] for case in CASES])
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def lay_out(files: Files) -> None:
+    for path in [*Path().rglob("*")]:
+        if path.is_file():
+            path.unlink()
+    for path in sorted(Path().rglob("*"), reverse=True):
+        path.rmdir()
+    for name, content in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(content)
+
+
+def standing() -> Files:
+    return {str(path): path.read_text() for path in Path().rglob("*") if path.is_file()}
+
+
+def without_temporary(files: Files) -> Files:
+    return {name: content for name, content in files.items() if not name.startswith(TEMPORARY)}
+
+
+def forked(call: Call, before: Callable[[], object]) -> int:
+    """A process of its own that calls; it ends with 0."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            before()
+            call(context(state={}, options={"guard": "off"}))
+        finally:
+            os._exit(0)
+    return pid
+
+
+def kill_at(step: int) -> None:
+    """Have this process kill itself before its call number `step` of any function in C: each system call is in one."""
+    left = step
+
+    def count(_frame: object, event: str, _function: object) -> None:
+        nonlocal left
+        if event == "c_call":
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(count)
+
+
+@each_case
+def test_a_call_that_is_killed_at_any_step_leaves_the_old_or_the_new(
+    name: str, call: Call, old: Files, new: Files
+) -> None:
+    lay_out(old)
+    step, status, temporary = 0, 1, 0
+    while status:
+        step += 1
+        _, status = os.waitpid(forked(call, functools.partial(kill_at, step)), 0)
+        found = standing()
+        assert without_temporary(found) in (old, new), step
+        temporary += Path(TEMPORARY).exists()
+        if without_temporary(found) == new and status:
+            lay_out(old)
+    assert step > 20
+    # A copy of a directory, and one file in the place of another, which no call of the kernel does at once.
+    assert temporary <= {"copy_tree": step, "write_new": 0, "move": 0, "move_over": 0}.get(name, 6)
+    assert standing() == new
+
+
+@each_case
+def test_a_call_that_is_killed_at_any_time_leaves_the_old_or_the_new(
+    name: str, call: Call, old: Files, new: Files
+) -> None:
+    chance = random.Random(1)
+    met = set()
+    for _ in range(25):
+        lay_out(old)
+        pid = forked(call, lambda: None)
+        time.sleep(chance.uniform(0, 0.01))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        found = without_temporary(standing())
+        assert found in (old, new)
+        met.add(found == new)
+        if Path(TEMPORARY).exists():
+            write(context(state={}, options={"guard": "off"}), "next", "")
+            assert not Path(TEMPORARY).exists()
+            Path("next").unlink()
+    assert met

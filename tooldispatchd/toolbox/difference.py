@@ -1,0 +1,71 @@
+"""The difference of two texts as a unified diff, the lines of which end with a line feed and with nothing else."""
+
+import difflib
+from collections.abc import Iterator
+from typing import Final
+
+CONTEXT: Final = 3
+MAX_SHOWN_LINES: Final = 200
+# difflib compares as the square of what lies between the first change and the last.
+_MAX_COMPARED_LINES: Final = 5_000
+NO_NEWLINE: Final = "\\ No newline at end of file\n"
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines with their ends; `str.splitlines` would also cut at characters that end no line of a file."""
+    lines = [line + "\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def unified(old: str, new: str, name: str) -> str:
+    """The whole unified diff, empty where the texts are equal."""
+    return "".join(_diff(lines_of(old), lines_of(new), name))
+
+
+def shown(old: str, new: str, name: str) -> str:
+    """The unified diff for a model: of at most MAX_SHOWN_LINES lines, with a word on the rest."""
+    before, after = lines_of(old), lines_of(new)
+    first, end = _changed(before, after)
+    if max(len(before), len(after)) - first - end > _MAX_COMPARED_LINES:
+        return f"(the changes reach from line {first + 1:,} to {len(after) - end:,}: too many lines for a diff)"
+    diff = list(_diff(before, after, name))
+    rest = len(diff) - MAX_SHOWN_LINES
+    cut = [f"… {rest:,} more lines of the diff left out …"] if rest > 0 else []
+    return "".join([*diff[:MAX_SHOWN_LINES], *cut]).rstrip("\n")
+
+
+def _changed(before: list[str], after: list[str]) -> tuple[int, int]:
+    """How many lines are equal at the beginning, and how many of the others at the end."""
+    most = min(len(before), len(after))
+    first = next((index for index in range(most) if before[index] != after[index]), most)
+    end = next((index for index in range(most - first) if before[-1 - index] != after[-1 - index]), most - first)
+    return first, end
+
+
+def _diff(before: list[str], after: list[str], name: str) -> Iterator[str]:
+    """difflib's, which is given little more than what changed: it looks for equal lines far away, at length."""
+    first, end = _changed(before, after)
+    skipped = max(0, first - CONTEXT)
+    kept = max(0, end - CONTEXT)
+    matcher = difflib.SequenceMatcher(None, before[skipped : len(before) - kept], after[skipped : len(after) - kept])
+    if first < max(len(before), len(after)):
+        yield from (f"--- {name}\n", f"+++ {name}\n")
+    for group in matcher.get_grouped_opcodes(CONTEXT):
+        old_at, new_at = group[0][1] + skipped, group[0][3] + skipped
+        yield f"@@ -{_range(old_at, group[-1][2] + skipped)} +{_range(new_at, group[-1][4] + skipped)} @@\n"
+        for tag, old_from, old_to, new_from, new_to in group:
+            if tag == "equal":
+                yield from (_line(" ", line) for line in before[skipped + old_from : skipped + old_to])
+            else:
+                yield from (_line("-", line) for line in before[skipped + old_from : skipped + old_to])
+                yield from (_line("+", line) for line in after[skipped + new_from : skipped + new_to])
+
+
+def _line(sign: str, line: str) -> str:
+    return sign + (line if line.endswith("\n") else f"{line}\n{NO_NEWLINE}")
+
+
+def _range(start: int, end: int) -> str:
+    """As in diff(1): an empty range names the line before it."""
+    return f"{start + 1 if end > start else start},{end - start}"

@@ -1,0 +1,192 @@
+"""The tools `delete`, `move` and `copy`: of the thing at a path itself, which for a link is the link."""
+
+import errno
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
+from tooldispatchd.toolbox import atomic
+from tooldispatchd.toolbox.copying import Tally, copy_into
+from tooldispatchd.toolbox.guard import check_unchanged, check_unmodified, note_read
+from tooldispatchd.toolbox.places import PathText, cannot, kind_of
+from tooldispatchd.toolbox.rewriting import resolved
+from tooldispatchd.toolbox.writing import make_parents
+
+Overwrite = Annotated[bool, Meta(description="replace a file that is at the target")]
+
+
+def delete(
+    ctx: ToolContext,
+    path: PathText,
+    *,
+    recursive: Annotated[bool, Meta(description="a directory with all that is in it")] = False,
+) -> str:
+    """Delete a file, a link or an empty directory; with `recursive` a directory with all that is in it."""
+    place = _located("delete", path)
+    status = _status("delete", path, place)
+    _keep_workspace(ctx, "delete", path, place)
+    warning = None
+    try:
+        if not stat.S_ISDIR(status.st_mode):
+            warning = check_unmodified(ctx, Path(path)) if stat.S_ISREG(status.st_mode) else None
+            place.unlink()
+            note_read(ctx, Path(path))
+        elif recursive:
+            _delete_tree(path, place)
+        else:
+            place.rmdir()
+    except OSError as error:
+        if error.errno == errno.ENOTEMPTY and not recursive:
+            raise ToolFailedError(
+                f"cannot delete {path}: it is not empty; recursive = true deletes all in it"
+            ) from error
+        raise cannot("delete", error.filename if recursive and error.filename else path, error) from error
+    return _told(warning, f"Deleted {path}, {kind_of(status.st_mode)}.")
+
+
+def move(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Overwrite = False) -> str:
+    """Move or rename a file, a link or a directory. `target` is its new path, not a directory to put it in."""
+    old, new, status = _both("move", source, target)
+    _keep_workspace(ctx, "move", source, old)
+    warning = check_unmodified(ctx, Path(source)) if stat.S_ISREG(status.st_mode) else None
+    is_known = _is_known(ctx, source)
+    made, second = _prepare(ctx, "move", target, new, status, overwrite=overwrite)
+    try:
+        with atomic.locked(new.parent) as directory:
+            tally = _rename(source, old, directory, new.name, overwrite=overwrite)
+    except OSError as error:
+        raise _refusal("move", source, target, old, error) from error
+    if tally is not None:
+        _delete_copied(source, target, old, status)
+    _note(ctx, source, target, is_known=is_known)
+    how = "" if tally is None else f" by copying it to another file system: {tally}"
+    return _told(warning or second, f"Moved {source} to {target}{how}{made}.")
+
+
+def copy(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Overwrite = False) -> str:
+    """Copy a file, a link or a directory with all that is in it. `target` is the copy's path."""
+    old, new, status = _both("copy", source, target)
+    is_known = _is_known(ctx, source)
+    made, warning = _prepare(ctx, "copy", target, new, status, overwrite=overwrite)
+    try:
+        with atomic.locked(new.parent) as directory:
+            tally = copy_into("copy", source, old, directory, new.name, overwrite=overwrite)
+    except OSError as error:
+        raise _refusal("copy", source, target, old, error) from error
+    _note(ctx, source, target, is_known=is_known)
+    return _told(warning, f"Copied {source} to {target}: {tally}{made}.")
+
+
+def _located(verb: str, path: str) -> Path:
+    """Where the thing itself is: links are resolved above it."""
+    place = Path(path)
+    if place.name in {"", ".."}:
+        return resolved(verb, path)
+    return resolved(verb, place.parent) / place.name
+
+
+def _status(verb: str, path: str, place: Path) -> os.stat_result:
+    try:
+        return place.lstat()
+    except OSError as error:
+        raise cannot(verb, path, error) from error
+
+
+def _keep_workspace(ctx: ToolContext, verb: str, path: str, place: Path) -> None:
+    workspace = Path(os.path.realpath(ctx.workspace or "."))
+    if workspace.is_relative_to(place):
+        what = "is the workspace" if workspace == place else "holds the workspace"
+        raise ToolFailedError(f"cannot {verb} {path}: it {what}")
+
+
+def _both(verb: str, source: str, target: str) -> tuple[Path, Path, os.stat_result]:
+    """Where both are, and what is at the source; raises ToolFailedError where they cannot go together."""
+    old, new = _located(verb, source), _located(verb, target)
+    status = _status(verb, source, old)
+    if stat.S_ISDIR(status.st_mode) and new.is_relative_to(old):
+        raise ToolFailedError(f"cannot {verb} {source}: {target} lies in it")
+    if os.path.lexists(new) and os.path.samestat(new.lstat(), status):
+        raise ToolFailedError(f"cannot {verb} {source}: {target} is the same file")
+    return old, new, status
+
+
+def _prepare(
+    ctx: ToolContext, verb: str, target: str, new: Path, source: os.stat_result, *, overwrite: bool
+) -> tuple[str, str | None]:
+    """What of directories was made, and the guard's warning; raises ToolFailedError where the target is in the way."""
+    if not os.path.lexists(new):
+        return make_parents(verb, target, new), None
+    mode = new.lstat().st_mode
+    if stat.S_ISDIR(mode):
+        raise ToolFailedError(f"cannot {verb} to {target}: it is a directory; give the whole new path")
+    if not overwrite:
+        raise ToolFailedError(f"cannot {verb} to {target}: it exists already; overwrite = true replaces it")
+    if stat.S_ISDIR(source.st_mode) or not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise ToolFailedError(
+            f"cannot {verb} to {target}: it is {kind_of(mode)}, which is not replaced; delete it first"
+        )
+    # Of a link nothing is lost but where it leads to.
+    return "", check_unchanged(ctx, Path(target)) if stat.S_ISREG(mode) else None
+
+
+def _rename(source: str, old: Path, directory: int, name: str, *, overwrite: bool) -> Tally | None:
+    """Rename it; to another file system it is copied, and the tally of that returned."""
+    try:
+        atomic.rename(directory, str(old), name, overwrite=overwrite)
+    except OSError as error:
+        # Landlock says so too where a file would get more rights than it has.
+        if error.errno != errno.EXDEV or old.lstat().st_dev == os.fstat(directory).st_dev:
+            raise
+        return copy_into("move", source, old, directory, name, overwrite=overwrite)
+    return None
+
+
+def _delete_copied(source: str, target: str, old: Path, status: os.stat_result) -> None:
+    try:
+        if stat.S_ISDIR(status.st_mode):
+            _delete_tree(source, old)
+        else:
+            old.unlink()
+    except OSError as error:
+        why = cannot("delete", source, error)
+        raise ToolFailedError(f"{source} was copied to {target}, which is on another file system, but {why}") from error
+
+
+def _delete_tree(path: str, place: Path) -> None:
+    try:
+        shutil.rmtree(place)
+    except RecursionError as error:
+        raise ToolFailedError(f"cannot delete {path}: its directories are nested too deep") from error
+
+
+def _refusal(verb: str, source: str, target: str, old: Path, error: OSError) -> ToolFailedError:
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EXDEV}:
+        return ToolFailedError(
+            f"cannot {verb} {source} to {target}: one of them lies outside of what this tool may change"
+        )
+    is_source = error.filename is not None and str(error.filename).startswith(str(old))
+    return cannot(verb, source if is_source else target, error)
+
+
+def _is_known(ctx: ToolContext, path: str) -> bool:
+    """Whether the agent has read the file as it is."""
+    try:
+        return check_unchanged(ctx, Path(path)) is None
+    except ToolFailedError:
+        return False
+
+
+def _note(ctx: ToolContext, source: str, target: str, *, is_known: bool) -> None:
+    """What the agent knows of the source it knows of the target too; of another it forgets what was there."""
+    note_read(ctx, Path(source)) if not os.path.lexists(source) else None
+    if is_known and Path(target).is_file():
+        note_read(ctx, Path(target))
+
+
+def _told(warning: str | None, said: str) -> str:
+    return said if warning is None else f"{warning}\n{said}"

@@ -1,0 +1,71 @@
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tooldispatchd.toolbox.pathglobs import PathGlob, without_braces
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "fits"),
+    [
+        ("*.py", "a.py", True),
+        ("*.py", "a/b.py", False),
+        ("**/*.py", "b.py", True),
+        ("**/*.py", "a/b/c.py", True),
+        ("a/**/c", "a/c", True),
+        ("a/**/c", "a/b/b/c", True),
+        ("a/**/c", "b/c", False),
+        ("a/**", "a/b/c", True),
+        ("**", ".hidden", True),
+        ("./a//b", "a/b", True),
+        ("?[0-9]", "x7", True),
+        ("[!a]", "a", False),
+        ("**/*.{ts,tsx}", "a/b.tsx", True),
+        ("{src,tests}/*", "tests/x", True),
+        ("a{", "a{", True),
+        ("*", "a\nb", True),
+        ("a", "ab", False),
+    ],
+)
+def test_a_path_fits(pattern: str, path: str, *, fits: bool) -> None:
+    assert PathGlob(pattern).matches(path) == fits
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("/etc/*", "relative"),
+        ("a/../b", "`..`"),
+        ("{a,..}/b", "`..`"),
+        ("./", "empty"),
+        ("{a,b}" * 20, "more than 64 patterns"),
+    ],
+)
+def test_a_pattern_that_leads_nowhere_is_refused(pattern: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        PathGlob(pattern)
+
+
+def test_braces_may_stand_in_braces() -> None:
+    assert sorted(without_braces("{a,b{c,d}}")) == ["a", "bc", "bd"]
+
+
+def test_a_pattern_of_many_stars_takes_no_longer_than_its_name() -> None:
+    assert not PathGlob("/".join(["**", "*a" * 100 + "b"] * 5)).matches("/".join(["a" * 255] * 40))
+
+
+@given(st.lists(st.sampled_from(["a", "b", "*", "**"]), min_size=1, max_size=4))
+def test_two_stars_are_any_number_of_names(parts: list[str]) -> None:
+    paths = [way for depth in range(1, 5) for way in itertools.product("ab", repeat=depth)]
+    wanted = PathGlob("/".join(parts))
+    assert [way for way in paths if wanted.matches("/".join(way))] == [way for way in paths if _fits(parts, way)]
+
+
+def _fits(parts: list[str], way: tuple[str, ...]) -> bool:
+    if not parts:
+        return not way
+    if parts[0] == "**":
+        return any(_fits(parts[1:], way[number:]) for number in range(len(way) + 1))
+    return bool(way) and parts[0] in {"*", way[0]} and _fits(parts[1:], way[1:])

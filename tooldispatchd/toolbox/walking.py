@@ -1,0 +1,133 @@
+"""What lies below a directory: never more than is there, in a fixed order, and no link is followed.
+
+Names come as they are; `shown` writes one so that it can neither begin a line nor reach a terminal.
+"""
+
+import itertools
+import os
+import re
+import stat
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
+from tooldispatchd.toolbox.ignoring import IgnoreRules, Parts, rules_above
+from tooldispatchd.toolbox.places import cannot, kind_of
+
+GIT: Final = ".git"
+# Of one call: it takes some 2 s and 100 MB.
+MAX_NAMES: Final = 200_000
+# What else than a name these could be taken for: a name in quotes, a link and its target, a word of our own.
+_MISTAKABLE: Final = re.compile(r'^["… (]| -> |[ /]$')
+
+
+class Directory:
+    """A directory of a walk: `entries` but those that are ignored, by name, and the names of these in `ignored`.
+
+    `below` are its directories, which are walked later; taking some out keeps the walk from them. `error` is why it
+    could not be read.
+    """
+
+    __slots__ = ("below", "entries", "error", "ignored", "parts")
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.entries: list[os.DirEntry[str]] = []
+        self.ignored: list[str] = []
+        self.below: list[str] = []
+        self.error: OSError | None = None
+
+
+class Walk:
+    """The directories below `top`, breadth first: what is near is seen before a bound is met.
+
+    After MAX_NAMES names `is_cut` is true, and nothing more is looked at.
+    """
+
+    def __init__(self, top: Path, rules: IgnoreRules | None) -> None:
+        """With `rules` None nothing is ignored but git's own directory."""
+        self._top = top
+        self._waiting: deque[tuple[Parts, IgnoreRules | None]] = deque([((), rules)])
+        self._names_left = MAX_NAMES
+        self.is_cut = False
+
+    def __iter__(self) -> Iterator[Directory]:
+        while self._waiting and not self.is_cut:
+            parts, rules = self._waiting.popleft()
+            directory = Directory(parts)
+            try:
+                entries = self._read(parts)
+            except OSError as error:
+                directory.error = error
+            else:
+                rules = rules and rules.within(self._top.joinpath(*parts), parts)
+                _sort(entries, directory, rules)
+            yield directory
+            self._waiting.extend(((*parts, name), rules) for name in directory.below)
+
+    def _read(self, parts: Parts) -> list[os.DirEntry[str]]:
+        # Opened by itself, since `scandir` follows a link that has taken the directory's place.
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if parts else 0)
+        descriptor = os.open(self._top.joinpath(*parts), flags)
+        try:
+            with os.scandir(descriptor) as names:
+                entries = list(itertools.islice(names, self._names_left + 1))
+            self.is_cut = len(entries) > self._names_left
+            del entries[self._names_left :]
+            self._names_left -= len(entries)
+            # What a file system does not tell with the name has to be asked for while the directory is open.
+            for entry in entries:
+                entry.is_dir(follow_symlinks=False)
+        finally:
+            os.close(descriptor)
+        return sorted(entries, key=lambda entry: entry.name)
+
+
+def walk(ctx: ToolContext, top: Path, *, ignored: bool) -> Walk:
+    """A walk below `top`, without what git ignores unless `ignored` is wanted too."""
+    if ignored:
+        return Walk(top, None)
+    place = top.resolve()
+    return Walk(top, rules_above(place, Path(ctx.workspace or Path.cwd()).resolve()))
+
+
+def directory_at(path: str) -> Path:
+    """The directory that a tool is to look at; raises ToolFailedError where there is none that it may read."""
+    try:
+        mode = Path(path).stat().st_mode
+        if not stat.S_ISDIR(mode):
+            raise ToolFailedError(f"cannot list {shown(path)}: it is {kind_of(mode)}")
+        os.close(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+    except OSError as error:
+        raise cannot("list", path, error) from error
+    return Path(path)
+
+
+def shown(name: str) -> str:
+    r"""A name or path in one line: as it is, or in double quotes with `\n`, `\x1b`, and `\xff` for a byte of none."""
+    if name.isprintable() and not _MISTAKABLE.search(name):
+        return name
+    return '"' + "".join(map(_escaped, name)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    if character in {'"', "\\"}:
+        return "\\" + character
+    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+
+
+def _sort(entries: list[os.DirEntry[str]], directory: Directory, rules: IgnoreRules | None) -> None:
+    for entry in entries:
+        is_directory = entry.is_dir(follow_symlinks=False)
+        if entry.name == GIT:
+            continue
+        if rules and rules.ignores((*directory.parts, entry.name), directory=is_directory):
+            directory.ignored.append(entry.name + "/" * is_directory)
+            continue
+        directory.entries.append(entry)
+        if is_directory:
+            directory.below.append(entry.name)

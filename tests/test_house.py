@@ -39,6 +39,7 @@ FOREIGN_CODE: Final = {
     "tooldispatchd/forked/sandbox/launch.py",
     "tooldispatchd/forked/python/signature.py",
     "tooldispatchd/forked/python/warm.py",
+    "tooldispatchd/toolbox/evaluating.py",
 }
 # Each is put together here, so that this file does not hold what it forbids.
 FORBIDDEN: Final = {

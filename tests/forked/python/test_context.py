@@ -124,6 +124,15 @@ def test_a_state_is_an_object() -> None:
     assert ctx.state == {"n": 1}
 
 
+def test_a_context_can_be_read_once_the_call_is_given_up() -> None:
+    ours, theirs = socket.socketpair()
+    ctx = ToolContext(msgspec.to_builtins(CallHeader(id="c1")), Told([], theirs))
+    with ours, theirs:
+        assert select.select([ctx], [], [], 0)[0] == []
+        ours.sendall(b"x")
+        assert select.select([ctx], [], [], 0)[0] == [ctx]
+
+
 @pytest.mark.parametrize("run", ["trio", "asyncio"])
 def test_the_cancel_wakes_who_waits_for_it(run: str) -> None:
     ours, theirs = socket.socketpair()

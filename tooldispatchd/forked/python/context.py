@@ -128,6 +128,10 @@ class ToolContext:
         """Whether the call is given up: what is left of it is killed when the tool's `stop_s` are over."""
         return self._teller.is_cancelled()
 
+    def fileno(self) -> int:
+        """A descriptor that can be read once the call is given up, for `select` and `poll`; never read from it."""
+        return self._teller.fileno()
+
     async def wait_cancelled(self) -> None:
         """Wait until the call is given up; under trio or asyncio, whichever runs."""
         if self.cancelled():

@@ -1,0 +1,124 @@
+"""`bash` and `python` as agents call them: in a fork of a warm parent, shut in by Landlock."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.spawned import Agent, Daemon, daemon_on, until
+from tests.processes import is_running
+
+CONFIG = """
+[tools.bash]
+python = "tooldispatchd.toolbox.bash:bash"
+cwd = "workspace"
+read = ["workspace"]
+write = ["workspace"]
+network = false
+stop_s = 2
+state = "shell"
+options = {{ session = true }}
+[tools.python]
+python = "tooldispatchd.toolbox.interpreter:python"
+cwd = "workspace"
+read = ["workspace"]
+write = ["workspace"]
+network = false
+stop_s = 2
+state = "python"
+options = {{ session = true }}
+[agents.default]
+tools = ["bash", "python"]
+workspace = "{workspace}"
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """With the workspace, and a file beside it."""
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "outside.txt").write_text("secret\n")
+    return tmp_path
+
+
+@pytest.fixture
+def daemon(directory: Path) -> Iterator[Daemon]:
+    with daemon_on(directory, CONFIG.format(workspace=directory / "workspace")) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def agent(daemon: Daemon) -> Iterator[Agent]:
+    with daemon.agent() as agent:
+        assert agent.hello("default")["__port"] == "ready"
+        yield agent
+
+
+def told(agent: Agent, command: str, **fields: object) -> str:
+    answer: str = json.loads(agent.ask("bash", {"command": command, **fields})["content"])
+    return answer
+
+
+def coded(agent: Agent, code: str) -> str:
+    answer: str = json.loads(agent.ask("python", {"code": code})["content"])
+    return answer
+
+
+def test_it_may_do_what_the_sandbox_allows_and_nothing_else(agent: Agent, directory: Path) -> None:
+    assert told(agent, "echo x > here && cat here") == "x\nexit code 0"
+    assert told(agent, "cat ../outside.txt") == "cat: ../outside.txt: Permission denied\nexit code 1"
+    assert told(agent, "echo x > ../outside.txt").endswith("\nexit code 1")
+    assert told(agent, "exec 3<>/dev/tcp/127.0.0.1/9").endswith("Permission denied\nexit code 1")
+    assert (directory / "outside.txt").read_text() == "secret\n"
+
+
+def test_the_state_of_a_shell_lives_on_in_its_session_alone(agent: Agent, daemon: Daemon, directory: Path) -> None:
+    told(agent, "mkdir in; cd in; export A=1")
+    assert told(agent, "echo $A; pwd") == f"1\n{directory}/workspace/in\nexit code 0"
+    with daemon.agent() as other:
+        other.hello("default")
+        assert told(other, "echo ${A-none}; pwd") == f"none\n{directory}/workspace\nexit code 0"
+
+
+def test_programs_of_a_shell_that_lives_on_are_known_to_be_of_their_call(agent: Agent) -> None:
+    first, second = (told(agent, 'echo "$TOOLDISPATCHD_CHILD"').partition("\n")[0] for _ in range(2))
+    assert int(first) < int(second)
+
+
+def test_variables_live_on_in_a_sandbox(agent: Agent, directory: Path) -> None:
+    (directory / "workspace" / "mine.py").write_text("value = 7\n")
+    coded(agent, "import mine\ndef f(): return mine.value")
+    assert coded(agent, "f()") == "7\nexit code 0"
+    assert "PermissionError" in coded(agent, "open('../outside.txt')")
+
+
+def test_a_shell_that_is_shut_in_has_a_home_of_its_own(agent: Agent) -> None:
+    assert told(agent, 'test "$HOME" = "$TMPDIR" && touch ~/here') == "exit code 0"
+    assert told(agent, "git init -q repository && git -C repository status --short") == "exit code 0"
+
+
+@pytest.mark.parametrize("start", ["sleep 1000 &", "setsid sleep 1000 &", "env -i /usr/bin/setsid sleep 1000 &"])
+def test_nothing_of_a_call_is_left_when_it_is_answered(agent: Agent, start: str) -> None:
+    # In a sandbox processes have the numbers that they have outside.
+    assert not is_running(int(told(agent, f"{start} echo $!").partition("\n")[0]))
+
+
+def test_a_call_that_is_cancelled_tells_what_was_written(agent: Agent, directory: Path) -> None:
+    agent.call("c1", "bash", {"command": "echo early; touch begun; sleep 1000"})
+    until((directory / "workspace" / "begun").exists)
+    agent.say({"__port": "tool_cancel", "id": "c1"})
+    fault = json.loads(agent.hear()["content"])
+    assert fault["error"] == "cancelled"
+    assert fault["stdout_tail"].startswith('"early\\nstopped after ')
+
+
+def test_nothing_survives_a_daemon_that_is_killed(agent: Agent, daemon: Daemon, directory: Path) -> None:
+    agent.call(
+        "c1", "bash", {"command": "setsid sleep 1000 & echo $! > pids; sleep 1000 & echo $! >> pids; touch all; wait"}
+    )
+    until((directory / "workspace" / "all").exists)
+    pids = [int(pid) for pid in (directory / "workspace" / "pids").read_text().split()]
+    assert all(map(is_running, pids))
+    daemon.process.kill()
+    until(lambda: not any(map(is_running, pids)))

@@ -78,7 +78,7 @@ SETS: Final[dict[str, ToolSet]] = {
                 state="files",
             ),
             "diff": Builtin(
-                function="difference:diff",
+                function="patching:diff",
                 title="Apply a diff",
                 hint="diff applies a unified diff to a file, whole or not at all.",
                 state="files",

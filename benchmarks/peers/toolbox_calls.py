@@ -20,6 +20,14 @@ class Unheard:
     def tell(self, kind: FrameKind, payload: bytes) -> None:
         """Drop it."""
 
+    def is_cancelled(self) -> bool:
+        """No."""
+        return False
+
+    def fileno(self) -> int:
+        """There is none."""
+        return -1
+
 
 def direct_functions(workspace: Path) -> dict[str, Callable[..., Any]]:
     """`read`, `edit` and `grep` with one context, whose state lasts as a session's does."""

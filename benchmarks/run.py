@@ -10,7 +10,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from benchmarks import expressions, front, hostile, mcp_face, mcp_http, mcp_stdio, memory, pool, process, soak, start
+from benchmarks import (
+    expressions,
+    front,
+    hostile,
+    mcp_face,
+    mcp_http,
+    mcp_stdio,
+    memory,
+    pool,
+    process,
+    soak,
+    start,
+    toolbox,
+)
 from benchmarks.harness import Bar, BenchmarkError, Table, as_text, verdict
 
 RESULTS: Final = Path(__file__).with_name("RESULTS.md")
@@ -25,6 +38,7 @@ BENCHMARKS: Final[dict[str, Callable[[bool], Table]]] = {
     "memory": memory.measure,
     "start": start.measure,
     "hostile": hostile.measure,
+    "toolbox": toolbox.measure,
     "soak": soak.measure,
 }
 LIBRARIES: Final = ("trio", "msgspec", "jsonschema-rs", "cel-expr-python", "structlog", "mcp")

@@ -310,10 +310,12 @@ class ForkConfinement:
         # A function may import further modules when it runs.
         around = siblings.around(load.path, own_path, load.functions) if policy.read is not None else {}
         self._finders = around
+        # Of a program its environment would be looked for in each call; of this interpreter these are its parts.
         own = (sys.prefix, sys.base_prefix, sys.exec_prefix, *(path for path in sys.path if path not in around))
         found = dict.fromkeys(os.path.realpath(path) for path in own if os.path.isdir(path))  # noqa: PTH112
         # A path beneath one of these needs no rule, which would cost each call its time.
         self._also = (
+            sys.executable,
             *found,
             *dict.fromkeys(
                 path
@@ -327,7 +329,7 @@ class ForkConfinement:
         """Shut this process in for good; raises OSError."""
         # A module may have been taken away since.
         also = [path for path in self._also if os.path.exists(path)]  # noqa: PTH110  # in each call: pathlib costs more
-        self._confine(self._policy.at(workspace), program=sys.executable, scratch=scratch, leaf=leaf, also=also)
+        self._confine(self._policy.at(workspace), program=None, scratch=scratch, leaf=leaf, also=also)
         sys.path_importer_cache.update(self._finders)
 
 

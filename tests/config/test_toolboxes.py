@@ -152,6 +152,10 @@ def test_search_is_offered_with_an_engine_alone_and_check_says_how_to_have_it() 
             Problem(("tools", "t", "options", "session"), "means nothing for read", allowed="guard"),
         ),
         (
+            {"tools": {"t": {"builtin": "fetch", "options": {"private": "no"}}}},
+            Problem(("tools", "t", "options", "private"), "Expected bool | null, got str"),
+        ),
+        (
             {"toolbox": {"clock": {}}, "agents": {"a": {"toolboxes": ["clok"]}}},
             Problem(("agents", "a", "toolboxes", 0), "there is no such toolbox", value="clok", nearest="clock"),
         ),

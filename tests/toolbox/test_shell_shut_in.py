@@ -19,6 +19,7 @@ network = false
 stop_s = 2
 state = "shell"
 options = {{ session = true }}
+env = {{ PATH = "{hidden}:/usr/bin:/bin" }}
 [tools.python]
 python = "tooldispatchd.toolbox.interpreter:python"
 cwd = "workspace"
@@ -39,12 +40,16 @@ def directory(tmp_path: Path) -> Path:
     """With the workspace, and a file beside it."""
     (tmp_path / "workspace").mkdir()
     (tmp_path / "outside.txt").write_text("secret\n")
+    (tmp_path / "hidden").mkdir()
+    shim = tmp_path / "hidden" / "cat"
+    shim.write_text("#!/bin/sh\nexit 3\n")
+    shim.chmod(0o755)
     return tmp_path
 
 
 @pytest.fixture
 def daemon(directory: Path) -> Iterator[Daemon]:
-    with daemon_on(directory, CONFIG.format(workspace=directory / "workspace")) as daemon:
+    with daemon_on(directory, CONFIG.format(workspace=directory / "workspace", hidden=directory / "hidden")) as daemon:
         yield daemon
 
 
@@ -71,6 +76,12 @@ def test_it_may_do_what_the_sandbox_allows_and_nothing_else(agent: Agent, direct
     assert told(agent, "echo x > ../outside.txt").endswith("\nexit code 1")
     assert told(agent, "exec 3<>/dev/tcp/127.0.0.1/9").endswith("Permission denied\nexit code 1")
     assert (directory / "outside.txt").read_text() == "secret\n"
+
+
+def test_a_program_is_found_behind_one_that_may_not_be_run(agent: Agent, directory: Path) -> None:
+    told(agent, "echo x > here")
+    assert told(agent, "cat here; echo $PATH") == "x\n/usr/bin:/bin\nexit code 0"
+    assert (directory / "hidden" / "cat").exists()
 
 
 def test_the_state_of_a_shell_lives_on_in_its_session_alone(agent: Agent, daemon: Daemon, directory: Path) -> None:

@@ -14,6 +14,7 @@ from tooldispatchd.catalog.globs import NameList, is_glob
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import TOKENS
+from tooldispatchd.catalog.specs import ToolboxSpec
 from tooldispatchd.catalog.tools import WAYS
 from tooldispatchd.config.key_patterns import Table
 from tooldispatchd.toolbox.sets import SETS, WORKSPACE, Builtin, ToolSet, doc_of, keeps_state
@@ -22,6 +23,7 @@ from tooldispatchd.toolbox.sets import SETS, WORKSPACE, Builtin, ToolSet, doc_of
 SEARCH: Final = "search"
 HOW_TO_SEARCH: Final = 'search = { engine = "brave", token_env = "BRAVE_KEY" }'
 _PACKAGE: Final = "tooldispatchd.toolbox"
+_TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(ToolboxSpec)}
 _ANY_SET: Final = frozenset({"set", "tools", "deny", "prefix", "workspace", "call_s", "env", *KEYS})
 
 
@@ -160,11 +162,22 @@ def _builtin_tools(tools: Table) -> Iterator[Problem]:
             yield Problem(
                 path, "it needs an engine, which a toolbox has", allowed=f"[toolbox.web] with {HOW_TO_SEARCH}"
             )
-        elif strange := next((key for key in options if key not in SETS[set_name].options), None):
-            allowed = _named(SETS[set_name].options) or "none"
-            yield Problem(("tools", name, "options", strange), f"means nothing for {wanted}", allowed=allowed)
+        elif found := list(_option_problems(str(wanted), SETS[set_name], options)):
+            yield from (Problem(("tools", name, "options", key), why, allowed=allowed) for key, why, allowed in found)
         else:
             tools[name] = {**_written_out(str(wanted), SETS[set_name].tools[str(wanted)], set_name, options), **tool}
+
+
+def _option_problems(tool: str, tool_set: ToolSet, options: Table) -> Iterator[tuple[str, str, str | None]]:
+    """Each option that is none of the set's, or no value of it: the key, why, and what would be right."""
+    for key, value in options.items():
+        if key not in tool_set.options:
+            yield key, f"means nothing for {tool}", _named(tool_set.options) or "none"
+            continue
+        try:
+            msgspec.convert(value, _TYPES[key])
+        except msgspec.ValidationError as error:
+            yield key, str(error).replace("`", ""), None
 
 
 def _written_out(name: str, builtin: Builtin, set_name: str, options: dict[str, object]) -> Table:

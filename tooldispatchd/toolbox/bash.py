@@ -17,6 +17,9 @@ from tooldispatchd.toolbox.shellstate import LOWEST_FD, MAX_BYTES, ShellState, l
 MAX_COMMAND: Final = 64 * 1024
 # Two environments, each of the two megabytes that the kernel gives a program by default.
 MAX_WRITTEN: Final = 4 * 1024 * 1024
+# A build or a suite of tests; and a job, which may be a server.
+DEFAULT_S: Final = 120
+MAX_S: Final = 3600
 # How the shell calls itself when it complains.
 NAME: Final = "bash"
 
@@ -30,9 +33,12 @@ class BashOptions(msgspec.Struct, frozen=True):
 def bash(
     command: Annotated[str, Meta(max_length=MAX_COMMAND, description="The command, as after `bash -c`.")],
     ctx: ToolContext,
-    timeout_s: Annotated[int, Meta(ge=1, le=600, description="Seconds after which it is stopped.")] = 120,
+    timeout_s: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_S)] | None,
+        Meta(description="Seconds after which it is stopped: 120, or in the background 3600."),
+    ] = None,
     cwd: Annotated[str | None, Meta(description="The directory to run in, relative to the workspace.")] = None,
-    background: Annotated[  # noqa: ARG001, FBT002  # the daemon makes the call a job, before it comes here
+    background: Annotated[  # noqa: FBT002  # the daemon makes the call a job, before it comes here
         bool,
         Meta(description="Run as a job: answers at once with its id; job_read, job_wait and job_stop work on it."),
     ] = False,
@@ -48,6 +54,7 @@ def bash(
         raise InvalidInputError("command", "it holds a null character")
     if cwd is not None and ("\0" in cwd or not os.path.isdir(cwd)):  # noqa: PTH112  # Path raises for what is no path
         raise InvalidInputError("cwd", f"no such directory: {cwd}")
+    timeout_s = timeout_s or (MAX_S if background else DEFAULT_S)
     if options.session:
         return _continued(command, ctx, timeout_s=timeout_s, cwd=cwd)
     shell = shutil.which("bash")

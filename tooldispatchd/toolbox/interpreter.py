@@ -38,7 +38,7 @@ class EvaluationReply(msgspec.Struct, frozen=True):
 def python(
     code: Annotated[str, Meta(max_length=MAX_CODE, description="Statements; the last may be an expression.")],
     ctx: ToolContext,
-    timeout_s: Annotated[int, Meta(ge=1, le=600, description="Seconds after which it is stopped.")] = 120,
+    timeout_s: Annotated[int, Meta(ge=1, le=3600, description="Seconds after which it is stopped.")] = 120,
 ) -> str:
     """Run Python code; the answer is what it prints, the repr of its last expression, and its exit code.
 

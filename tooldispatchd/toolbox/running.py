@@ -84,7 +84,7 @@ def run(
 
 
 def environment() -> dict[str, str]:
-    """The variables of a program that is started here: this process's own, and a home that it may use."""
+    """The variables of a program that is started here: this process's own, with a home and a PATH that it may use."""
     # By this one the daemon knows what a call leaves behind; `os.environ` has that of the process that was forked.
     marks = {os.fsdecode(name): os.fsdecode(value) for name, value in posix.environ.items() if name == CHILD[:-1]}
     home = os.environ.get("HOME")
@@ -92,7 +92,9 @@ def environment() -> dict[str, str]:
     if home is not None and scratch is not None and not _can_list(home):
         # As programs have it that are shut in: many end where they cannot read their settings.
         home = scratch
-    return {**os.environ, **marks, **({} if home is None else {"HOME": home})}
+    # A shell finds programs by `stat`, which the sandbox allows everywhere, and would stop at one that it may not run.
+    path = os.pathsep.join(filter(_can_list, os.environ.get("PATH", os.defpath).split(os.pathsep)))
+    return {**os.environ, **marks, "PATH": path, **({} if home is None else {"HOME": home})}
 
 
 def time_for(ctx: ToolContext, wanted_s: float) -> float:

@@ -44,8 +44,8 @@ _IN_WORKSPACE: Final[dict[str, object]] = {
 }
 
 
-# A command may ask for ten minutes, and has two seconds to end.
-_COMMAND_S: Final = 610.0
+# A command may ask for an hour, and has two seconds to end.
+_COMMAND_S: Final = 3_610.0
 _STOP_S: Final = 2.0
 
 SETS: Final[dict[str, ToolSet]] = {

@@ -80,6 +80,12 @@ def test_a_text_with_other_white_space_is_found() -> None:
         edit(free(), "x", "if a:\n    b = 1", "")
 
 
+def test_a_text_with_the_line_numbers_of_read_is_told_so() -> None:
+    Path("x").write_text("one\ntwo\n")
+    with pytest.raises(ToolFailedError, match=r"begins with a line number of read, which is not in the file$"):
+        edit(free(), "x", "2\ttwo", "2")
+
+
 @pytest.mark.parametrize(("old", "new", "field"), [("", "x", "old"), ("x", "x", "new"), ("x", "\udcff", "new")])
 def test_an_edit_without_sense_is_refused(old: str, new: str, field: str) -> None:
     with pytest.raises(InvalidInputError) as caught:

@@ -1,13 +1,19 @@
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.forked.python.test_context import context
 from tooldispatchd.forked.python.context import InvalidInputError, ToolFailedError
-from tooldispatchd.toolbox.grep import grep
+from tooldispatchd.toolbox.grep import grep as grep_in
+
+
+def grep(pattern: str, path: str = ".", **options: Any) -> str:
+    return grep_in(context(), pattern, path, **options)
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,7 @@ CASES: list[tuple[str, Call, Files, Files]] = [
         OLD,
         {"x": NEW},
     ),
-    ("json_write", lambda ctx: json_write(ctx, "x", "/a", "n" * 20_000), OLD, {"x": NEW}),
+    ("json_write", lambda ctx: json_write(ctx, "x", "/a", '"' + "n" * 20_000 + '"'), OLD, {"x": NEW}),
     ("move", lambda ctx: move(ctx, "x", "y"), OLD, {"y": OLD["x"]}),
     ("move_over", lambda ctx: move(ctx, "x", "y", overwrite=True), {**OLD, "y": NEW}, {"y": OLD["x"]}),
     ("copy", lambda ctx: copy(ctx, "x", "y", overwrite=True), {**OLD, "y": NEW}, {"x": OLD["x"], "y": OLD["x"]}),

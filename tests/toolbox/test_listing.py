@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.forked.python.test_context import context
+from tests.toolbox.test_pathglobs import matches
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
 from tooldispatchd.toolbox.listing import glob, list_directory, tree
-from tooldispatchd.toolbox.pathglobs import PathGlob
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_glob_finds_what_fits_of_all_paths(fresh: Callable[[], Path], ways: li
     there = filled(top, ways)
     told = glob(context(workspace=str(top)), pattern, str(top)).split("\n")
     found = {os.path.relpath(line, top) for line in told if line.startswith(str(top))}
-    assert found == {path for path in there if PathGlob(pattern).matches(path)}
+    assert found == {path for path in there if matches(pattern, path)}
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -4,11 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.toolbox.pathglobs import PathGlob, without_braces
+from tooldispatchd.toolbox.pathglobs import after, fits, start_of
+
+
+def matches(pattern: str, path: str) -> bool:
+    stand = start_of(pattern)
+    for name in path.split("/"):
+        stand = after(stand, name)
+    return fits(stand)
 
 
 @pytest.mark.parametrize(
-    ("pattern", "path", "fits"),
+    ("pattern", "path", "is_fitting"),
     [
         ("*.py", "a.py", True),
         ("*.py", "a/b.py", False),
@@ -29,8 +36,8 @@ from tooldispatchd.toolbox.pathglobs import PathGlob, without_braces
         ("a", "ab", False),
     ],
 )
-def test_a_path_fits(pattern: str, path: str, *, fits: bool) -> None:
-    assert PathGlob(pattern).matches(path) == fits
+def test_a_path_fits(pattern: str, path: str, *, is_fitting: bool) -> None:
+    assert matches(pattern, path) == is_fitting
 
 
 @pytest.mark.parametrize(
@@ -45,22 +52,23 @@ def test_a_path_fits(pattern: str, path: str, *, fits: bool) -> None:
 )
 def test_a_pattern_that_leads_nowhere_is_refused(pattern: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        PathGlob(pattern)
+        start_of(pattern)
 
 
 def test_braces_may_stand_in_braces() -> None:
-    assert sorted(without_braces("{a,b{c,d}}")) == ["a", "bc", "bd"]
+    assert [path for path in ("a", "b", "bc", "bd", "d") if matches("{a,b{c,d}}", path)] == ["a", "bc", "bd"]
 
 
 def test_a_pattern_of_many_stars_takes_no_longer_than_its_name() -> None:
-    assert not PathGlob("/".join(["**", "*a" * 100 + "b"] * 5)).matches("/".join(["a" * 255] * 40))
+    assert not matches("/".join(["**", "*a" * 100 + "b"] * 5), "/".join(["a" * 255] * 40))
 
 
 @given(st.lists(st.sampled_from(["a", "b", "*", "**"]), min_size=1, max_size=4))
 def test_two_stars_are_any_number_of_names(parts: list[str]) -> None:
     paths = [way for depth in range(1, 5) for way in itertools.product("ab", repeat=depth)]
-    wanted = PathGlob("/".join(parts))
-    assert [way for way in paths if wanted.matches("/".join(way))] == [way for way in paths if _fits(parts, way)]
+    assert [way for way in paths if matches("/".join(parts), "/".join(way))] == [
+        way for way in paths if _fits(parts, way)
+    ]
 
 
 def _fits(parts: list[str], way: tuple[str, ...]) -> bool:

@@ -100,6 +100,20 @@ def test_a_long_line_is_cut_and_says_so() -> None:
     assert text().splitlines()[1:] == ["1\tone", f"2\t{'🙂' * 2_000}… 12,345 characters left out …", "3\tthree"]
 
 
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("x" * 2_000 + "\r\n", "x" * 2_000),
+        ("x" * 2_001 + "\r\n", "x" * 2_000 + "… 1 characters left out …"),
+        ("x" * 300_000 + "\r\n", "x" * 2_000 + "… 298,000 characters left out …"),
+        ("x" * 2_001 + "\r", "x" * 2_000 + "… 2 characters left out …"),
+    ],
+)
+def test_the_ending_of_a_long_line_is_no_part_of_it(content: str, line: str) -> None:
+    Path("x").write_bytes(content.encode())
+    assert text().split("\n")[1] == f"1\t{line}"
+
+
 @every_example
 @given(
     st.text(st.sampled_from("ab\n\r\té🙂"), max_size=300),

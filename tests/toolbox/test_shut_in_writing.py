@@ -78,7 +78,7 @@ def test_every_tool_works_in_the_workspace(agent: Agent, home: Path) -> None:
     assert "replaced at line 1" in told(agent, "edit", path="a/x.json", old="1", new="2")
     assert "edit 1: replaced" in told(agent, "multi_edit", path="a/x.json", edits=[{"old": "2", "new": "3"}])
     assert "1 hunk applied" in told(agent, "diff", path="a/x.json", diff='@@ -1 +1 @@\n-{"n": 3}\n+{"n": 4}\n')
-    assert "Changed /m" in told(agent, "json_write", path="a/x.json", pointer="/m", value=[None])
+    assert "Changed /m" in told(agent, "json_write", path="a/x.json", pointer="/m", value="[null]")
     assert (workspace / "a/x.json").read_text() == '{"n": 4, "m": [null]}\n'
     assert told(agent, "json_read", path="a/x.json", pointer="/m") == '"[null]"'
     assert "Copied a to b" in told(agent, "copy", source="a", target="b")
@@ -98,7 +98,7 @@ def test_nothing_outside_is_changed_by_any_path(agent: Agent, home: Path) -> Non
         ("write", {"path": "directory/new", "content": "x"}),
         ("edit", {"path": "link", "old": "kept", "new": "lost"}),
         ("json_read", {"path": "link", "pointer": ""}),
-        ("json_write", {"path": "link", "pointer": "/kept", "value": 2}),
+        ("json_write", {"path": "link", "pointer": "/kept", "value": "2"}),
         ("delete", {"path": "directory/secret"}),
         ("move", {"source": "directory/secret", "target": "stolen"}),
         ("move", {"source": "mine", "target": "directory/mine"}),
@@ -150,7 +150,7 @@ def test_what_another_session_changed_is_read_again_first(agent: Agent, daemon: 
         greet(other, "default")
         told(agent, "json_read", path="x.json", pointer="/a")
         told(other, "json_read", path="x.json", pointer="/a")
-        assert "Changed /a" in told(other, "json_write", path="x.json", pointer="/a", value=22)
-    assert "was modified since it was read" in told(agent, "json_write", path="x.json", pointer="/a", value=3)
+        assert "Changed /a" in told(other, "json_write", path="x.json", pointer="/a", value="22")
+    assert "was modified since it was read" in told(agent, "json_write", path="x.json", pointer="/a", value="3")
     told(agent, "json_read", path="x.json", pointer="/a")
-    assert "Changed /a" in told(agent, "json_write", path="x.json", pointer="/a", value=3)
+    assert "Changed /a" in told(agent, "json_write", path="x.json", pointer="/a", value="3")

@@ -20,8 +20,8 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class Tally:
     """Count what is copied, and end a copy that becomes too large."""
 
-    def __init__(self, verb: str, source: str) -> None:
-        self._cannot = f"cannot {verb} {source}"
+    def __init__(self, source: str) -> None:
+        self._cannot = f"cannot copy {source}"
         self.files = self.directories = self.links = self.bytes = 0
 
     def __str__(self) -> str:
@@ -42,12 +42,12 @@ class Tally:
         return ToolFailedError(f"{self._cannot}: {name} is {kind_of(mode)}")
 
 
-def copy_into(verb: str, source: str, old: Path, directory: int, name: str, *, overwrite: bool) -> Tally:
+def copy_into(source: str, old: Path, directory: int, name: str, *, overwrite: bool) -> Tally:
     """Copy what is at `old` to `name` in the locked `directory`; `source` is how the agent names it.
 
     Raises FileExistsError where `name` is there, unless it is a file and may be overwritten; and ToolFailedError.
     """
-    tally = Tally(verb, source)
+    tally = Tally(source)
     mode = old.lstat().st_mode
     if stat.S_ISREG(mode):
         with atomic.new_file(directory, name, mode=mode, overwrite=overwrite) as descriptor:

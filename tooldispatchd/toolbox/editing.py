@@ -21,6 +21,7 @@ _MAX_TOLD_LINES: Final = 20
 # Comparing takes up to 30 µs a line.
 _MAX_COMPARED_LINES: Final = 5_000
 _MAX_LINE_CHARS: Final = 200
+_NUMBERED: Final = re.compile(r"\d+\t")
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -127,6 +128,8 @@ def _lines_with(part: str, text: str) -> list[int]:
 
 def _nearest(old: str, text: str) -> str:
     """Where something like `old` stands: with other white space, or lines that resemble its first one."""
+    if _NUMBERED.match(old):
+        return "it begins with a line number of read, which is not in the file"
     spaced = re.search(r"\s+".join(map(re.escape, old.split())), text) if old.strip() else None
     if spaced:
         return f"with other white space it stands at line {text.count(chr(10), 0, spaced.start()) + 1}"

@@ -1,11 +1,7 @@
-"""Search in files by ripgrep, in a process of its own.
+"""Search in files by ripgrep, in processes of its own; which files, a walk decides, as for `glob` and `tree`.
 
-Its engine takes linear time for any pattern, and .gitignore, binary files and directories come with it. Measured on
-20,000 files: ripgrep 0.25 s, a walk of ours with google-re2 0.5 s and more code. What it prints is bounded by itself
-(no line longer than MAX_LINE) and read piece by piece; what it holds, by the kernel (MAX_MEMORY).
-
-Of a list above the directory that is searched, ripgrep 14 applies a pattern with a slash to the names right in that
-directory alone. The tool's document says so: to search what is ignored, and filter it here, costs more than it mends.
+Its engine takes linear time for any pattern. What it prints is bounded by itself (no line longer than MAX_LINE), and
+read piece by piece; what it holds, by the kernel (MAX_MEMORY).
 """
 
 import os
@@ -17,30 +13,31 @@ import stat
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated, Final
 
 from msgspec import Meta, Struct
 
-from tooldispatchd.forked.python.context import InvalidInputError, ToolFailedError
-from tooldispatchd.toolbox.pathglobs import PathGlob, without_braces
+from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
+from tooldispatchd.toolbox.listing import Ignored
+from tooldispatchd.toolbox.pathglobs import start_of
 from tooldispatchd.toolbox.places import PathText, cannot, kind_of
-from tooldispatchd.toolbox.walking import GIT, shown
+from tooldispatchd.toolbox.walking import fitting, shown, walk
 
 # In bytes: what a person would call a line of code is shorter.
 MAX_LINE: Final = 500
 # Matches are counted up to here, so that a pattern which fits every line is answered soon.
 MAX_COUNTED: Final = 10_000
-# A line has to fit unless the file is mapped; patterns are compiled to at most 10 MB.
+# Files are mapped, and patterns compiled to at most 10 MB; only a line of many millions of matches needs as much.
 MAX_MEMORY: Final = 256 * 1024 * 1024
+# Of the paths for one process, at up to four bytes each: the kernel takes at least 2 MiB from most.
+_MAX_NAMES_CHARS: Final = 128 * 1024
 _MAX_ERRORS: Final = 64 * 1024
 _RECORD: Final = re.compile(rb"([^\0]*)\0([^\n]*)\n")
 _LINE: Final = re.compile(rb"(\d+)(?::(\d+):|-)(\d+)[:-](.*)", re.DOTALL)
-# Stands before the next path; of a file that was named there is nothing else.
-_BINARY: Final = re.compile(
-    rb"[^\0]*?: (?:WARNING: stopped searching binary file|binary file matches)[^\n]*\n", re.DOTALL
-)
+# Stands before the next path, or at the end.
+_BINARY: Final = re.compile(rb"[^\0]*?: binary file matches[^\n]*\n", re.DOTALL)
 _UNREAD: Final = re.compile(r"^rg: \.?/", re.MULTILINE)
 _ENDINGS: Final[dict[int, str]] = {
     signal.SIGABRT: "the search needed more memory than it may use",
@@ -51,9 +48,8 @@ _OMITTED: Final = b"[Omitted long "
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code != 9}
 _ALWAYS: Final = (
     *("--no-config", "--color=never", "--no-heading", "--with-filename", "--null", "--no-context-separator"),
-    *("--line-number", "--column", "--byte-offset", f"--max-columns={MAX_LINE}", "--sort=path"),
-    *("--hidden", f"--glob=!{GIT}", "--no-require-git", "--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global"),
-    *("--no-ignore-messages", "--regex-size-limit=10M", "--dfa-size-limit=64M"),
+    *("--line-number", "--column", "--byte-offset", f"--max-columns={MAX_LINE}", "--sort=path", "--mmap"),
+    *("--regex-size-limit=10M", "--dfa-size-limit=64M"),
 )
 
 
@@ -68,103 +64,109 @@ class _Line(Struct, frozen=True):
 
 
 class _Found:
-    """The lines that are shown, and what is only counted."""
+    """The lines up to the last match that is shown or a little beyond it, and what is only counted."""
 
-    __slots__ = ("_context", "_last", "_limit", "binary", "files", "lines", "matches")
+    __slots__ = ("binary", "endings", "files", "limit", "lines", "matches", "unread")
 
-    def __init__(self, limit: int, context: int) -> None:
-        self._limit = limit
-        self._context = context
-        self._last: _Line | None = None
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self.lines: list[_Line] = []
         self.files: set[str] = set()
-        self.matches = self.binary = 0
+        self.endings: dict[str, None] = {}
+        self.matches = self.binary = self.unread = 0
 
     def add(self, line: _Line) -> None:
         if line.column is not None:
             self.matches += 1
             self.files.add(line.path)
-            self._last = line if self.matches <= self._limit else self._last
-        if self.matches < self._limit or line is self._last or self._is_after_last(line):
+        if self.matches <= self.limit:
             self.lines.append(line)
 
-    def _is_after_last(self, line: _Line) -> bool:
-        """Whether it is context of the last match that is shown, and not of the first that is not."""
-        last = self._last
-        return (
-            last is not None
-            and self.matches == self._limit
-            and line.path == last.path
-            and line.number <= last.number + self._context
-        )
+    def shown(self, context: int) -> list[_Line]:
+        """The lines without what is near the first match that is not shown."""
+        last = max(index for index, line in enumerate(self.lines) if line.column is not None)
+        path, end = self.lines[last].path, self.lines[last].number + context
+        return self.lines[: last + 1] + [
+            line for line in self.lines[last + 1 :] if line.path == path and line.number <= end
+        ]
+
+    def notes(self) -> Iterator[str]:
+        """Sentences on what is not shown."""
+        if self.unread:
+            yield f"… {self.unread:,} files or directories could not be read …"
+        if self.binary:
+            yield f"… {self.binary:,} binary files with a match left out …"
+        yield from (f"… {ending}: name other places, or include fewer files …" for ending in self.endings)
+        if self.matches > self.limit:
+            least = "at least " * (self.matches >= MAX_COUNTED)
+            yield f"… {least}{self.matches - self.limit:,} of {self.matches:,} matching lines left out …"
 
 
 def grep(
+    ctx: ToolContext,
     pattern: Annotated[str, Meta(min_length=1, max_length=1000, description="a regular expression of one line")],
     path: PathText = ".",
     *,
     include: Annotated[
         str, Meta(min_length=1, max_length=1000, description="search only such paths: *.py, src/**/*.ts")
     ] = "**",
-    ignore_case: bool = False,
+    ignore_case: Annotated[bool, Meta(description="upper and lower case are the same")] = False,
     literal: Annotated[bool, Meta(description="the pattern is plain text")] = False,
     context: Annotated[int, Meta(ge=0, le=20, description="lines before and after")] = 0,
     limit: Annotated[int, Meta(ge=1, le=1000, description="how many matching lines")] = 100,
-    ignored: Annotated[bool, Meta(description="also what .gitignore leaves out")] = False,
+    ignored: Ignored = False,
 ) -> str:
     """Search file contents for a regular expression, line by line. Leaves out binary files and what git ignores."""
-    _check(path)
     options = [f"--context={context}", *["--ignore-case"] * ignore_case, *["--fixed-strings"] * literal]
-    options += ["--no-ignore"] * ignored
-    # So `-` and what begins with a dash are taken for what they are.
-    target = path if path.startswith("/") else f"./{path}"
-    wanted = _Wanted(include, target)
-    command = [_program(), *_ALWAYS, *options, *wanted.types, "--", pattern, target]
-    found, notes = _search(command, wanted, lambda: _Found(limit, context), pattern)
+    command = [_program(), *_ALWAYS, *options, "--", pattern]
+    found = _Found(limit)
+    files, notes = _files(ctx, path, include, found, ignored=ignored)
+    for batch in _batches(files):
+        _run(command, batch, found)
+        if found.matches >= MAX_COUNTED:
+            break
+    notes += found.notes()
     if not found.matches:
         return "\n".join([f"No line in {shown(path)} matches {shown(pattern)}.", *notes])
-    if found.matches > limit:
-        least = "at least " * (found.matches >= MAX_COUNTED)
-        notes.append(f"… {least}{found.matches - limit:,} of {found.matches:,} matching lines left out …")
-    return "\n".join([*_text(found.lines), f"{found.matches:,} matching lines in {len(found.files):,} files.", *notes])
+    count = f"{found.matches:,} matching lines in {len(found.files):,} files."
+    return "\n".join([*_text(found.shown(context)), count, *notes])
 
 
-class _Wanted:
-    """Which files are asked for. Their names are told to ripgrep (`types`), their paths are compared here.
-
-    Ripgrep's `--glob` would do both, but finds ignored files too.
-    """
-
-    __slots__ = ("_glob", "_top", "types")
-
-    def __init__(self, include: str, target: str) -> None:
-        self._top = target
-        self.types: list[str] = []
+def _files(ctx: ToolContext, path: str, include: str, found: _Found, *, ignored: bool) -> tuple[list[str], list[str]]:
+    """The files to search, in the order of their names, and notes on those that the walk did not come to."""
+    try:
         # As in .gitignore a pattern without a slash is of names at any depth.
-        pattern = include if "/" in include else f"**/{include}"
-        try:
-            self._glob = PathGlob(pattern)
-        except ValueError as error:
-            raise InvalidInputError("include", str(error)) from error
-        names = {each.rstrip("/").rpartition("/")[2] for each in without_braces(pattern)}
-        if "**" not in names:
-            # What a class of characters means differs a little, and a colon would end the name of the type.
-            named = sorted(re.sub(r"\[.*|[^\w.*?-]", "*", name, flags=re.DOTALL) for name in names)
-            self.types = [f"--type-add=wanted:{name}" for name in named] + ["--type=wanted"]
-
-    def has(self, path: str) -> bool:
-        return self._glob.matches(Path(path).name if path == self._top else os.path.relpath(path, self._top))
-
-
-def _check(path: str) -> None:
-    """Raise ToolFailedError for what is neither a file nor a directory, or may not be read."""
+        wanted = start_of(include if "/" in include else f"**/{include}")
+    except ValueError as error:
+        raise InvalidInputError("include", str(error)) from error
+    # So `-` is taken for what it is.
+    target = path if path.startswith("/") else f"./{path}"
     try:
         mode = Path(path).stat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise ToolFailedError(f"cannot search {shown(path)}: it is {kind_of(mode)}")
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
     except OSError as error:
         raise cannot("search", path, error) from error
+    if stat.S_ISREG(mode):
+        return [target], []
+    if not stat.S_ISDIR(mode):
+        raise ToolFailedError(f"cannot search {shown(path)}: it is {kind_of(mode)}")
+    walked = walk(ctx, Path(path), ignored=ignored)
+    files = sorted(parts for parts, entry in fitting(walked, wanted) if entry.is_file(follow_symlinks=False))
+    found.unread += walked.unread
+    return [os.path.join(target, *parts) for parts in files], walked.notes()  # noqa: PTH118  # with the `./` in front
+
+
+def _batches(files: list[str]) -> Iterator[list[str]]:
+    """At least one, so that the pattern is looked at where there are no files."""
+    batch: list[str] = []
+    room = _MAX_NAMES_CHARS
+    for file in files:
+        if len(file) > room:
+            yield batch
+            batch, room = [], _MAX_NAMES_CHARS
+        batch.append(file)
+        room -= len(file) + 1
+    yield batch or [os.devnull]
 
 
 def _program() -> str:
@@ -176,45 +178,30 @@ def _program() -> str:
     return program
 
 
-def _search(command: list[str], wanted: _Wanted, fresh: Callable[[], _Found], pattern: str) -> tuple[_Found, list[str]]:
-    """What is found, and sentences on what is not; raises InvalidInputError for a pattern that ripgrep refuses."""
+def _run(command: list[str], files: list[str], found: _Found) -> None:
+    """Search these files; raises InvalidInputError for a pattern that ripgrep refuses."""
     with tempfile.TemporaryFile() as errors:
-        found = fresh()
-        ended = _run(command, errors, found, wanted)
-        if ended == -signal.SIGABRT:
-            # A line did not fit. Mapped files take twice the time and no memory.
-            errors.truncate(0)
-            found = fresh()
-            ended = _run([command[0], "--mmap", *command[1:]], errors, found, wanted)
+        with subprocess.Popen(  # noqa: S603  # no shell, and `--` before what is not ours
+            [*command, *files],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            preexec_fn=_bound,  # noqa: PLW1509  # a call has one thread
+        ) as child:
+            assert child.stdout is not None  # it is a pipe
+            for line in _lines(child.stdout, found):
+                found.add(line)
+                if found.matches >= MAX_COUNTED:
+                    child.kill()
+                    return
         errors.seek(0)
         said = errors.read(_MAX_ERRORS).decode(errors="replace")
     unread = len(_UNREAD.findall(said))
-    if ended == 2 and not unread:
-        raise InvalidInputError("pattern", _why(said, pattern))
-    notes = [f"… {unread:,} files or directories could not be read …"] * (unread > 0)
-    notes += [f"… {found.binary:,} binary files with a match left out …"] * (found.binary > 0)
-    if ended is not None and ended < 0:
-        notes.append(f"… {_ENDINGS.get(-ended, 'the search was killed')}: name other places, or include fewer files …")
-    return found, notes
-
-
-def _run(command: list[str], errors: IO[bytes], found: _Found, wanted: _Wanted) -> int | None:
-    """How ripgrep ended; None where enough was found before."""
-    with subprocess.Popen(  # noqa: S603  # no shell, and `--` before what is not ours
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        preexec_fn=_bound,  # noqa: PLW1509  # a call has one thread
-    ) as child:
-        assert child.stdout is not None  # it is a pipe
-        for line in _lines(child.stdout, found):
-            if wanted.has(line.path):
-                found.add(line)
-            if found.matches >= MAX_COUNTED:
-                child.kill()
-                return None
-    return child.returncode
+    if child.returncode == 2 and not unread:
+        raise InvalidInputError("pattern", _why(said, command[-1]))
+    found.unread += unread
+    if child.returncode < 0:
+        found.endings[_ENDINGS.get(-child.returncode, "the search was killed")] = None
 
 
 def _bound() -> None:

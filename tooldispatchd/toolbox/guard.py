@@ -29,7 +29,7 @@ def note_read(ctx: ToolContext, path: Path, status: os.stat_result | None = None
     `status` is that of the descriptor before it was read: what is written meanwhile then counts as modified later. A
     path where nothing is any more is forgotten.
     """
-    if _is_off(ctx):
+    if _guard(ctx) == "off":
         return
     seen, key = ctx.state.setdefault("seen", {}), _key(path)
     seen.pop(key, None)
@@ -57,7 +57,7 @@ def check_unmodified(ctx: ToolContext, path: Path) -> str | None:
 
 
 def _judge(ctx: ToolContext, path: Path, unread: str | None) -> str | None:
-    if _is_off(ctx):
+    if _guard(ctx) == "off":
         return None
     try:
         version = _version(path.stat())
@@ -68,17 +68,13 @@ def _judge(ctx: ToolContext, path: Path, unread: str | None) -> str | None:
     if known == version:
         return None
     sentence = unread if known is None else f"{path} was modified since it was read. Read it again."
-    if sentence is not None and _options(ctx).guard == "block":
+    if sentence is not None and _guard(ctx) == "block":
         raise ToolFailedError(sentence)
     return sentence
 
 
-def _options(ctx: ToolContext) -> FileOptions:
-    return msgspec.convert(ctx.options, FileOptions)
-
-
-def _is_off(ctx: ToolContext) -> bool:
-    return _options(ctx).guard == "off"
+def _guard(ctx: ToolContext) -> str:
+    return msgspec.convert(ctx.options, FileOptions).guard
 
 
 def _key(path: Path) -> str:

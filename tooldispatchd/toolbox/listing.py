@@ -11,10 +11,10 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext
-from tooldispatchd.toolbox.ignoring import FILE, Parts
-from tooldispatchd.toolbox.pathglobs import PathGlob, Stand
+from tooldispatchd.toolbox.ignoring import FILE
+from tooldispatchd.toolbox.pathglobs import start_of
 from tooldispatchd.toolbox.places import PathText, cannot
-from tooldispatchd.toolbox.walking import MAX_NAMES, Directory, Walk, directory_at, shown, walk
+from tooldispatchd.toolbox.walking import MAX_NAMES, Directory, Parts, Walk, directory_at, fitting, shown, walk
 
 Ignored = Annotated[bool, Meta(description="also what .gitignore leaves out")]
 Pattern = Annotated[str, Meta(min_length=1, max_length=1000, description="such as **/*.py or src/**/*.{ts,tsx}")]
@@ -67,18 +67,20 @@ def glob(
     """Find files and directories by a pattern of their paths, the last changed first. Leaves out what git ignores."""
     top = directory_at(path)
     try:
-        wanted = PathGlob(pattern)
+        wanted = start_of(pattern)
     except ValueError as error:
         raise InvalidInputError("pattern", str(error)) from error
     walked = walk(ctx, top, ignored=ignored)
-    found = [(_changed_ns(top.joinpath(*parts)), parts, slash) for parts, slash in _fitting(walked, wanted)]
-    found.sort(key=lambda each: (-each[0], each[1]))
-    lines = [shown(str(Path(path, *parts))) + slash for _, parts, slash in found[:limit]]
+    found = [
+        (-_changed_ns(top.joinpath(*parts)), parts, "/" * entry.is_dir(follow_symlinks=False))
+        for parts, entry in fitting(walked, wanted)
+    ]
+    lines = [shown(str(Path(path, *parts))) + slash for _, parts, slash in sorted(found)[:limit]]
     if not found:
         lines.append(f"Nothing below {shown(path)} fits {shown(pattern)}.")
     if len(found) > limit:
         lines.append(f"… {len(found) - limit:,} older ones left out …")
-    return "\n".join([*lines, *_cut(walked)])
+    return "\n".join([*lines, *walked.notes()])
 
 
 class Outline:
@@ -99,7 +101,7 @@ class Outline:
             self.add(directory)
             if self._entries_left <= 0:
                 break
-        return "\n".join([f"{heading.rstrip('/')}/", *self._text(), *_cut(walked)])
+        return "\n".join([f"{heading.rstrip('/')}/", *self._text(), *walked.notes()])
 
     def add(self, directory: Directory) -> None:
         """One more directory, which lies in those that were added before."""
@@ -131,28 +133,6 @@ def some_of(names: list[str]) -> str:
     """The first of the names, and how many there are besides."""
     text = ", ".join(shown(name.removesuffix("/")) + "/" * name.endswith("/") for name in names[:_MAX_IGNORED])
     return text + (f" and {len(names) - _MAX_IGNORED:,} more" if len(names) > _MAX_IGNORED else "")
-
-
-def _fitting(walked: Walk, wanted: PathGlob) -> Iterable[tuple[Parts, str]]:
-    stands: dict[Parts, Stand] = {(): wanted.start}
-    for directory in walked:
-        here = stands.pop(directory.parts)
-        below = set(directory.below)
-        directory.below = []
-        for entry in directory.entries:
-            stand = wanted.after(here, entry.name)
-            if not stand:
-                continue
-            parts = (*directory.parts, entry.name)
-            if wanted.fits(stand):
-                yield parts, "/" * (entry.name in below)
-            if entry.name in below:
-                stands[parts] = stand
-                directory.below.append(entry.name)
-
-
-def _cut(walked: Walk) -> list[str]:
-    return [f"… only the first {MAX_NAMES:,} names were looked at: name a directory further down …"] * walked.is_cut
 
 
 def _changed_ns(path: Path) -> int:

@@ -11,14 +11,14 @@ import time
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-import msgspec
+from msgspec import Meta
 
 from tooldispatchd.forked.python.context import ToolContext
-from tooldispatchd.toolbox.ignoring import FILE, Parts
+from tooldispatchd.toolbox.ignoring import FILE
 from tooldispatchd.toolbox.listing import some_of
-from tooldispatchd.toolbox.walking import GIT, MAX_NAMES, Walk, directory_at, shown, walk
+from tooldispatchd.toolbox.walking import GIT, MAX_NAMES, Parts, Walk, directory_at, shown, walk
 
 # Some 64,000 tokens: a third of what models take.
 MAX_CONTENT: Final = 256 * 1024
@@ -36,40 +36,22 @@ SECRETS: Final = (
     *("*.tfstate", "*.tfvars", "service-account*.json", ".ssh", ".aws", ".gnupg"),
 )
 PROGRAMS: Final = (
-    *(
-        "git",
-        "rg",
-        "bash",
-        "make",
-        "cmake",
-        "gcc",
-        "g++",
-        "clang",
-        "python3",
-        "pip",
-        "uv",
-        "node",
-        "npm",
-        "pnpm",
-        "yarn",
-    ),
-    *("deno", "bun", "go", "cargo", "rustc", "java", "mvn", "ruby", "php", "perl", "docker", "curl", "jq", "sqlite3"),
+    *("git", "rg", "bash", "make", "cmake", "gcc", "g++", "clang", "python3", "pip", "uv", "node", "npm", "pnpm"),
+    *("yarn", "deno", "bun", "go", "cargo", "rustc", "java", "mvn", "ruby", "php", "perl", "docker", "curl", "jq"),
+    "sqlite3",
 )
 
 
-class LookOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
-    """`tree` is the directory that `introspect` shows; the workspace where there is none."""
-
-    tree: str | None = None
-
-
-def introspect(ctx: ToolContext, level: Literal["overview", "all"] = "overview") -> str:
+def introspect(
+    ctx: ToolContext,
+    level: Annotated[Literal["overview", "all"], Meta(description="all: also what is in the files")] = "overview",
+) -> str:
     """Show the code that you are part of: its structure (overview), or its structure and contents (all)."""
-    top = directory_at(msgspec.convert(ctx.options, LookOptions).tree or ctx.workspace or ".")
+    top = directory_at(".")
     walked = walk(ctx, top, ignored=False)
     found = _Tree(walked)
     texts = list(found.contents(top)) if level == "all" else []
-    structure = f"Structure of {shown(str(top))}: {len(found.files):,} files"
+    structure = f"Structure of {shown(str(top.absolute()))}: {len(found.files):,} files"
     return "\n".join([structure, *found.structure(), *texts, *found.left_out_lines()])
 
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 from tooldispatchd.toolbox import atomic
-from tooldispatchd.toolbox.copying import Tally, copy_into
+from tooldispatchd.toolbox.copying import copy_into
 from tooldispatchd.toolbox.guard import check_unchanged, check_unmodified, note_read
 from tooldispatchd.toolbox.places import PathText, cannot, kind_of
 from tooldispatchd.toolbox.rewriting import resolved
@@ -37,7 +37,7 @@ def delete(
             place.unlink()
             note_read(ctx, Path(path))
         elif recursive:
-            _delete_tree(path, place)
+            shutil.rmtree(place)
         else:
             place.rmdir()
     except OSError as error:
@@ -46,6 +46,8 @@ def delete(
                 f"cannot delete {path}: it is not empty; recursive = true deletes all in it"
             ) from error
         raise cannot("delete", error.filename if recursive and error.filename else path, error) from error
+    except RecursionError as error:
+        raise ToolFailedError(f"cannot delete {path}: its directories are nested too deep") from error
     return _told(warning, f"Deleted {path}, {kind_of(status.st_mode)}.")
 
 
@@ -58,14 +60,17 @@ def move(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Ove
     made, second = _prepare(ctx, "move", target, new, status, overwrite=overwrite)
     try:
         with atomic.locked(new.parent) as directory:
-            tally = _rename(source, old, directory, new.name, overwrite=overwrite)
+            atomic.rename(directory, str(old), new.name, overwrite=overwrite)
     except OSError as error:
+        # Landlock says so too where a file would get more rights than it has.
+        if error.errno == errno.EXDEV and status.st_dev != new.parent.stat().st_dev:
+            raise ToolFailedError(
+                f"cannot move {source} to {target}: it is on another file system; copy it, then delete it"
+            ) from error
         raise _refusal("move", source, target, old, error) from error
-    if tally is not None:
-        _delete_copied(source, target, old, status)
-    _note(ctx, source, target, is_known=is_known)
-    how = "" if tally is None else f" by copying it to another file system: {tally}"
-    return _told(warning or second, f"Moved {source} to {target}{how}{made}.")
+    note_read(ctx, Path(source))
+    _note_known(ctx, target, is_known=is_known)
+    return _told(warning or second, f"Moved {source} to {target}{made}.")
 
 
 def copy(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Overwrite = False) -> str:
@@ -75,10 +80,10 @@ def copy(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Ove
     made, warning = _prepare(ctx, "copy", target, new, status, overwrite=overwrite)
     try:
         with atomic.locked(new.parent) as directory:
-            tally = copy_into("copy", source, old, directory, new.name, overwrite=overwrite)
+            tally = copy_into(source, old, directory, new.name, overwrite=overwrite)
     except OSError as error:
         raise _refusal("copy", source, target, old, error) from error
-    _note(ctx, source, target, is_known=is_known)
+    _note_known(ctx, target, is_known=is_known)
     return _told(warning, f"Copied {source} to {target}: {tally}{made}.")
 
 
@@ -134,36 +139,6 @@ def _prepare(
     return "", check_unchanged(ctx, Path(target)) if stat.S_ISREG(mode) else None
 
 
-def _rename(source: str, old: Path, directory: int, name: str, *, overwrite: bool) -> Tally | None:
-    """Rename it; to another file system it is copied, and the tally of that returned."""
-    try:
-        atomic.rename(directory, str(old), name, overwrite=overwrite)
-    except OSError as error:
-        # Landlock says so too where a file would get more rights than it has.
-        if error.errno != errno.EXDEV or old.lstat().st_dev == os.fstat(directory).st_dev:
-            raise
-        return copy_into("move", source, old, directory, name, overwrite=overwrite)
-    return None
-
-
-def _delete_copied(source: str, target: str, old: Path, status: os.stat_result) -> None:
-    try:
-        if stat.S_ISDIR(status.st_mode):
-            _delete_tree(source, old)
-        else:
-            old.unlink()
-    except OSError as error:
-        why = cannot("delete", source, error)
-        raise ToolFailedError(f"{source} was copied to {target}, which is on another file system, but {why}") from error
-
-
-def _delete_tree(path: str, place: Path) -> None:
-    try:
-        shutil.rmtree(place)
-    except RecursionError as error:
-        raise ToolFailedError(f"cannot delete {path}: its directories are nested too deep") from error
-
-
 def _refusal(verb: str, source: str, target: str, old: Path, error: OSError) -> ToolFailedError:
     if error.errno in {errno.EACCES, errno.EPERM, errno.EXDEV}:
         return ToolFailedError(
@@ -181,9 +156,8 @@ def _is_known(ctx: ToolContext, path: str) -> bool:
         return False
 
 
-def _note(ctx: ToolContext, source: str, target: str, *, is_known: bool) -> None:
-    """What the agent knows of the source it knows of the target too; of another it forgets what was there."""
-    note_read(ctx, Path(source)) if not os.path.lexists(source) else None
+def _note_known(ctx: ToolContext, target: str, *, is_known: bool) -> None:
+    """What the agent knows of the source it knows of the target too."""
     if is_known and Path(target).is_file():
         note_read(ctx, Path(target))
 

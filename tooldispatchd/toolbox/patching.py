@@ -47,7 +47,7 @@ class Diff(msgspec.Struct, frozen=True):
 def diff(
     ctx: ToolContext,
     diff: Annotated[str, Meta(description="a unified diff of one file; line numbers may be somewhat wrong")],
-    path: PathText | None = None,
+    path: Annotated[PathText | None, Meta(description="the file; else the one that the diff names")] = None,
 ) -> str:
     """Apply a unified diff to a file. Without `path` it is the one that the diff names."""
     utf8("diff", diff)

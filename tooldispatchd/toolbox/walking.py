@@ -13,8 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
-from tooldispatchd.toolbox.ignoring import IgnoreRules, Parts, rules_above
+from tooldispatchd.toolbox.ignoring import IgnoreRules, rules_above
+from tooldispatchd.toolbox.pathglobs import Stand, after, fits
 from tooldispatchd.toolbox.places import cannot, kind_of
+
+Parts = tuple[str, ...]
+"""A path below the directory that is looked at, name by name; that directory itself is ()."""
 
 GIT: Final = ".git"
 # Of one call: it takes some 2 s and 100 MB.
@@ -43,34 +47,36 @@ class Directory:
 class Walk:
     """The directories below `top`, breadth first: what is near is seen before a bound is met.
 
-    After MAX_NAMES names `is_cut` is true, and nothing more is looked at.
+    After MAX_NAMES names `is_cut` is true, and nothing more is looked at. `unread` directories could not be read.
     """
 
     def __init__(self, top: Path, rules: IgnoreRules | None) -> None:
-        """With `rules` None nothing is ignored but git's own directory."""
+        """With `rules` None nothing is ignored but git's own directory; else `top` is without links, as they are."""
         self._top = top
         self._waiting: deque[tuple[Parts, IgnoreRules | None]] = deque([((), rules)])
         self._names_left = MAX_NAMES
         self.is_cut = False
+        self.unread = 0
 
     def __iter__(self) -> Iterator[Directory]:
         while self._waiting and not self.is_cut:
             parts, rules = self._waiting.popleft()
-            directory = Directory(parts)
+            directory, place = Directory(parts), self._top.joinpath(*parts)
             try:
-                entries = self._read(parts)
+                entries = self._read(place, is_top=not parts)
             except OSError as error:
                 directory.error = error
+                self.unread += 1
             else:
-                rules = rules and rules.within(self._top.joinpath(*parts), parts)
-                _sort(entries, directory, rules)
+                rules = rules and rules.within(place)
+                _sort(entries, directory, f"{place}/", rules)
             yield directory
             self._waiting.extend(((*parts, name), rules) for name in directory.below)
 
-    def _read(self, parts: Parts) -> list[os.DirEntry[str]]:
+    def _read(self, place: Path, *, is_top: bool) -> list[os.DirEntry[str]]:
         # Opened by itself, since `scandir` follows a link that has taken the directory's place.
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if parts else 0)
-        descriptor = os.open(self._top.joinpath(*parts), flags)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if is_top else os.O_NOFOLLOW)
+        descriptor = os.open(place, flags)
         try:
             with os.scandir(descriptor) as names:
                 entries = list(itertools.islice(names, self._names_left + 1))
@@ -84,13 +90,32 @@ class Walk:
             os.close(descriptor)
         return sorted(entries, key=lambda entry: entry.name)
 
+    def notes(self) -> list[str]:
+        """A line on what was not looked at, if that is so."""
+        return [f"… only the first {MAX_NAMES:,} names were looked at: name a directory further down …"] * self.is_cut
+
 
 def walk(ctx: ToolContext, top: Path, *, ignored: bool) -> Walk:
     """A walk below `top`, without what git ignores unless `ignored` is wanted too."""
-    if ignored:
-        return Walk(top, None)
     place = top.resolve()
-    return Walk(top, rules_above(place, Path(ctx.workspace or Path.cwd()).resolve()))
+    return Walk(place, None if ignored else rules_above(place, Path(ctx.workspace or Path.cwd()).resolve()))
+
+
+def fitting(walked: Walk, pattern: Stand) -> Iterator[tuple[Parts, os.DirEntry[str]]]:
+    """What fits a pattern; where nothing can, the walk does not go."""
+    stands: dict[Parts, Stand] = {(): pattern}
+    for directory in walked:
+        here = stands.pop(directory.parts)
+        below, directory.below = set(directory.below), []
+        for entry in directory.entries:
+            if not (stand := after(here, entry.name)):
+                continue
+            parts = (*directory.parts, entry.name)
+            if fits(stand):
+                yield parts, entry
+            if entry.name in below:
+                stands[parts] = stand
+                directory.below.append(entry.name)
 
 
 def directory_at(path: str) -> Path:
@@ -120,12 +145,12 @@ def _escaped(character: str) -> str:
     return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
 
 
-def _sort(entries: list[os.DirEntry[str]], directory: Directory, rules: IgnoreRules | None) -> None:
+def _sort(entries: list[os.DirEntry[str]], directory: Directory, above: str, rules: IgnoreRules | None) -> None:
     for entry in entries:
         is_directory = entry.is_dir(follow_symlinks=False)
         if entry.name == GIT:
             continue
-        if rules and rules.ignores((*directory.parts, entry.name), directory=is_directory):
+        if rules and rules.ignores(above + entry.name, directory=is_directory):
             directory.ignored.append(entry.name + "/" * is_directory)
             continue
         directory.entries.append(entry)

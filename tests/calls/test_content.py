@@ -97,8 +97,8 @@ def test_anything_but_a_list_of_objects_with_a_type_is_no_list_of_parts(wrong: b
     ],
 )
 def test_an_answer_leaves_a_checker_as_it_was(answer: Answer) -> None:
-    head, payload = written(answer)
-    came = read_answer(head, bytearray(payload))
+    head, content, parts = written(answer)
+    came = read_answer(head, bytearray(content), bytearray(parts))
     blocks = Raw(bytes(came.blocks.literal)) if isinstance(came.blocks, QuotedText) else came.blocks
     assert (came.is_error, came.kind, blocks, came.details, came.largest_part) == (
         answer.is_error,
@@ -109,3 +109,13 @@ def test_an_answer_leaves_a_checker_as_it_was(answer: Answer) -> None:
     )
     literal = came.content if isinstance(came.content, str) else msgspec.json.decode(came.content.literal)
     assert literal == answer.content
+
+
+def test_a_long_content_and_long_parts_stay_in_the_buffers_in_which_they_came() -> None:
+    head, *rest = written(of_json(encoded("x" * 100_000), BLOCKS))
+    content, parts = map(bytearray, rest)
+    came = read_answer(head, content, parts)
+    assert isinstance(came.content, QuotedText)
+    assert isinstance(came.blocks, QuotedText)
+    assert came.content.literal is content
+    assert came.blocks.literal is parts

@@ -10,6 +10,11 @@ def double(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     return arguments, bytes(payload) * 2
 
 
+def beside(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes, bytes]:
+    """The payload, and the arguments beside it."""
+    return b"", bytes(payload), arguments
+
+
 def eat(_arguments: bytes, _payload: bytearray) -> tuple[bytes, bytes]:
     """More memory than a checker has."""
     return b"", b"x" * (2 << 30)

@@ -35,8 +35,14 @@ async def pid_of(checkers: Checkers) -> int:
 @pytest.mark.parametrize("size", [0, 1, 1 << 20, 20 << 20])
 async def test_a_job_of_any_size_is_done(size: int) -> None:
     async with opened() as checkers:
-        reply, payload = await checkers.run(jobs.double, b"arguments", [bytes(size), b"end"], turns=(1, 1))
-        assert (reply, len(payload), bytes(payload[-3:])) == (b"arguments", 2 * size + 6, b"end")
+        reply, payload, beside = await checkers.run(jobs.double, b"arguments", [bytes(size), b"end"], turns=(1, 1))
+        assert (reply, len(payload), bytes(payload[-3:]), bytes(beside)) == (b"arguments", 2 * size + 6, b"end", b"")
+
+
+async def test_what_stands_beside_a_payload_comes_in_a_buffer_of_its_own() -> None:
+    async with opened() as checkers:
+        _, payload, beside = await checkers.run(jobs.beside, b"arguments", b"payload", turns=(1, 1))
+        assert (bytes(payload), bytes(beside)) == (b"payload", b"arguments")
 
 
 async def test_one_checker_does_one_job_after_the_other() -> None:

@@ -4,7 +4,7 @@ A part is an object with a `type`, as MCP writes content blocks; one of a type t
 
     a value of a type ──▶ of_json ──▶ Answer ◀── of_parts ◀── a list of parts
 
-An answer that a checker has made comes from there as an `AnswerHead`, and a payload with the content and the parts.
+An answer that a checker has made comes from there as an `AnswerHead`, with content and parts in a buffer each.
 """
 
 from typing import Final
@@ -107,10 +107,9 @@ def rendered(answer: Answer, kind: ContentKind) -> Answer:
 
 
 class AnswerHead(msgspec.Struct, frozen=True):
-    """An answer but for its content, of which `content_bytes` stand first in a payload, and its parts, the rest."""
+    """An answer but for its content and its parts."""
 
     size: int
-    content_bytes: int
     is_quoted: bool
     is_error: bool
     kind: ContentKind
@@ -119,14 +118,13 @@ class AnswerHead(msgspec.Struct, frozen=True):
     details: bytes | None
 
 
-def written(answer: Answer) -> tuple[AnswerHead, bytes]:
-    """The answer as it leaves a checker; its content is quoted where it is long."""
+def written(answer: Answer) -> tuple[AnswerHead, bytes, bytes]:
+    """The answer as it leaves a checker, its content, quoted where it is long, and its parts."""
     assert isinstance(answer.content, str)
     content = answer.content.encode()
     is_quoted, text = quoted(content)
     head = AnswerHead(
         size=len(content),
-        content_bytes=len(text),
         is_quoted=is_quoted,
         is_error=answer.is_error,
         kind=answer.kind,
@@ -134,18 +132,14 @@ def written(answer: Answer) -> tuple[AnswerHead, bytes]:
         largest_part=answer.largest_part,
         details=None if answer.details is None else bytes(answer.details),
     )
-    return head, text + bytes(answer.blocks) if isinstance(answer.blocks, Raw) else text
+    return head, text, bytes(answer.blocks) if isinstance(answer.blocks, Raw) else b""
 
 
-def read_answer(head: AnswerHead, payload: bytearray) -> Answer:
-    """The answer that a checker has written."""
+def read_answer(head: AnswerHead, content: bytearray, parts: bytearray) -> Answer:
+    """The answer that a checker has written; a long content, and long parts, are not copied."""
     blocks: Raw | QuotedText | None = None
-    content = payload
     if head.kind is ContentKind.BLOCKS:
-        # What is left of a bytearray whose head is cut off stays where it is.
-        content = payload[: head.content_bytes]
-        del payload[: head.content_bytes]
-        blocks = QuotedText(payload, len(payload)) if len(payload) > QUOTED_BYTES else Raw(bytes(payload))
+        blocks = QuotedText(parts, len(parts)) if len(parts) > QUOTED_BYTES else Raw(bytes(parts))
     return Answer(
         content_of(content, head.size, is_quoted=head.is_quoted),
         head.is_error,

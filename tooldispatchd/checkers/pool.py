@@ -53,8 +53,8 @@ class Running(Protocol):
 
     async def run(
         self, work: Work, arguments: bytes, payload: Buffer | Sequence[Buffer], *, turns: Turns
-    ) -> tuple[bytes, bytearray]:
-        """Have `work` done; its reply and payload. Raises `CheckerError`.
+    ) -> tuple[bytes, bytearray, bytearray]:
+        """Have `work` done; its reply, payload and what stands beside it. Raises `CheckerError`.
 
         `payload` may be given in parts, and must not change meanwhile.
         """
@@ -70,12 +70,12 @@ class InPlace:
         payload: Buffer | Sequence[Buffer],
         *,
         turns: Turns,  # noqa: ARG002  # everybody has a place
-    ) -> tuple[bytes, bytearray]:
+    ) -> tuple[bytes, bytearray, bytearray]:
         """As `Running` has it."""
         await trio.lowlevel.checkpoint()
         parts = [payload] if isinstance(payload, bytes | bytearray | memoryview) else payload
-        reply, result = work(arguments, bytearray(b"".join(parts)))
-        return reply, bytearray(result)
+        reply, result, *beside = work(arguments, bytearray(b"".join(parts)))
+        return reply, bytearray(result), bytearray(b"".join(beside))
 
 
 IN_PLACE: Final = InPlace()
@@ -91,7 +91,7 @@ class Checkers:
 
     async def run(
         self, work: Work, arguments: bytes, payload: Buffer | Sequence[Buffer], *, turns: Turns
-    ) -> tuple[bytes, bytearray]:
+    ) -> tuple[bytes, bytearray, bytearray]:
         """As `Running` has it."""
         parts = [payload] if isinstance(payload, bytes | bytearray | memoryview) else payload
         async with self._places.of(turns):
@@ -101,7 +101,7 @@ class Checkers:
             checker = self._idle.pop() if self._idle else _Checker(self._family)
             is_fit = False
             try:
-                is_out_of_memory, reply, result = await checker.ask(work, arguments, parts)
+                is_out_of_memory, reply, result, beside = await checker.ask(work, arguments, parts)
                 is_fit = True
             finally:
                 if is_fit:
@@ -110,7 +110,7 @@ class Checkers:
                     await checker.close()  # noqa: ASYNC102  # it shields and bounds itself
         if is_out_of_memory:
             raise CheckerError("it takes too much memory", "check")
-        return bytes(reply), result
+        return bytes(reply), result, beside
 
     async def close(self) -> None:
         """End all checkers; bounded, cannot be cancelled. There must be no jobs."""
@@ -136,7 +136,9 @@ class _Checker:
         # When the job has waited too long; infinite once it has.
         self._hurry_at = math.inf
 
-    async def ask(self, work: Work, arguments: bytes, parts: Sequence[Buffer]) -> tuple[bool, bytearray, bytearray]:
+    async def ask(
+        self, work: Work, arguments: bytes, parts: Sequence[Buffer]
+    ) -> tuple[bool, bytearray, bytearray, bytearray]:
         """Have one job done."""
         name = f"{work.__module__}:{work.__qualname__}".encode()
         size = sum(len(part) for part in parts)
@@ -151,13 +153,13 @@ class _Checker:
                         await self._wait(trio.lowlevel.wait_writable)
                     else:
                         await trio.lowlevel.checkpoint()
-            is_out_of_memory, reply, result = RESULT.unpack(await self._receive(RESULT.size))
-            answer = is_out_of_memory, await self._receive(reply), await self._receive(result)
+            is_out_of_memory, *sizes = RESULT.unpack(await self._receive(RESULT.size))
+            reply, result, beside = [await self._receive(each) for each in sizes]
         except OSError as error:
             raise CheckerError("its checker ended") from error
         if self._hurry_at == math.inf:
             stand_back(str(self.child.pid), NICE)
-        return answer
+        return is_out_of_memory, reply, result, beside
 
     async def _wait(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
         with trio.move_on_at(self._hurry_at):

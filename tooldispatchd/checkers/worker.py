@@ -1,7 +1,7 @@
 """The checker's own process: jobs from the daemon over descriptor 3, one after the other, until the daemon closes it.
 
     daemon ── name, arguments, payload ──▶ checker
-    daemon ◀── out of memory?, reply, payload ── checker
+    daemon ◀── out of memory?, reply, payload, what stands beside it ── checker
 
 A job is a function of the package, by its name, of bytes and bytes; the daemon alone says which. The process may be
 killed at any moment. Its memory is bounded: a value that takes more is refused. A defect of a job ends it.
@@ -23,11 +23,12 @@ from tooldispatchd.forked.libc import load
 
 # The sizes of a function's name, its arguments and its payload, before the words themselves.
 JOB: Final = struct.Struct("<IQQ")
-# Whether memory was too little, and the sizes of reply and payload, likewise.
-RESULT: Final = struct.Struct("<?QQ")
+# Whether memory was too little, and the sizes of reply, payload and what stands beside it, likewise: each is received
+# into a buffer of its own, since cutting one in two would copy it in one turn of the loop.
+RESULT: Final = struct.Struct("<?QQQ")
 
-Work = Callable[[bytes, bytearray], tuple[bytes, bytes | bytearray]]
-"""A pure function at the top of a module: arguments and payload in, a small reply and a payload out."""
+Work = Callable[[bytes, bytearray], tuple[bytes, bytes | bytearray, *tuple[bytes, ...]]]
+"""A pure function at the top of a module: arguments and payload in; a small reply, a payload and what is beside it."""
 
 CONTROL: Final = 3
 # 64 MiB of the smallest values take half of this; two such checkers still leave a small machine alive.
@@ -71,16 +72,17 @@ def serve_one(control: socket.socket) -> bool:
     words = [_receive(control, size) for size in sizes]
     name, arguments, payload = (word if word is not None else bytearray() for word in words)
     try:
-        is_out_of_memory, (reply, result) = False, _work(name.decode())(bytes(arguments), payload)
+        is_out_of_memory, (reply, result, *beside) = False, _work(name.decode())(bytes(arguments), payload)
     except MemoryError:
-        is_out_of_memory, reply, result = True, b"", b""
+        is_out_of_memory, reply, result, beside = True, b"", b"", []
     try:
-        control.sendall(RESULT.pack(is_out_of_memory, len(reply), len(result)) + reply)
+        control.sendall(RESULT.pack(is_out_of_memory, len(reply), len(result), sum(map(len, beside))) + reply)
         control.sendall(result)
+        control.sendall(b"".join(beside))
     except ConnectionError:
         return False
-    if len(payload) + len(result) > LARGE_BYTES:
-        del name, arguments, payload, result, words
+    if len(payload) + len(result) + sum(map(len, beside)) > LARGE_BYTES:
+        del name, arguments, payload, result, beside, words
         # Only glibc has it.
         with contextlib.suppress(AttributeError):
             load().malloc_trim(0)

@@ -268,7 +268,7 @@ def heavy(tools: int, properties: int, handshake_s: float) -> Server:
 class Endless:
     """Checkers that never come to an end."""
 
-    async def run(self, *_: object, turns: object) -> tuple[bytes, bytearray]:  # `Running`'s
+    async def run(self, *_: object, turns: object) -> tuple[bytes, bytearray, bytearray]:  # `Running`'s
         await trio.sleep_forever()
         raise AssertionError
 

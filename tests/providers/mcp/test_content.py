@@ -405,8 +405,8 @@ def read_by_checker(max_content_bytes: int, **reply: object) -> Incoming | Outco
     server = msgspec.structs.replace(SERVER, max_content_bytes=max_content_bytes)
     tool = msgspec.structs.replace(PLAIN, result=Result.WHOLE, method="resources/read")
     line = msgspec.json.encode({"jsonrpc": "2.0", "id": 7, **reply})
-    found, content = read_large(job_for(server, 7, tool), bytearray(line))
-    return found_in(found, bytearray(content), line)
+    found, content, parts = read_large(job_for(server, 7, tool), bytearray(line))
+    return found_in(found, bytearray(content), bytearray(parts), line)
 
 
 def test_a_large_result_beyond_tools_is_read_whole() -> None:

@@ -246,7 +246,7 @@ class Checking:
     ) -> Message | Refused | None:
         """The message of a long line of an agent."""
         try:
-            reply, _ = await self._checkers.run(read_line, b"%d" % max_line_bytes, line, turns=turns)
+            reply, _, _ = await self._checkers.run(read_line, b"%d" % max_line_bytes, line, turns=turns)
         except CheckerError as error:
             return Refused(Fault(Code.LINE_TOO_LONG, f"a line cannot be read: {error.why}"))
         return message_of(reply, line)
@@ -255,7 +255,7 @@ class Checking:
         """An input that is checked, as its provider gets it; `dropped` as a `Reader` has it."""
         job = InputJob(reader.check.text, reader.wrapped, reader.is_unit, reader.as_text)
         try:
-            reply, line = await self._checkers.run(read_input, _write(job), memoryview(raw), turns=turns)
+            reply, line, _ = await self._checkers.run(read_input, _write(job), memoryview(raw), turns=turns)
         except CheckerError as error:
             return _fault_of_checker("the input", error)
         verdict = _read_verdict(reply)
@@ -280,7 +280,7 @@ class Checking:
         try:
             if result.is_parts and not isinstance(result.text, tuple) and is_light(result.text, ACCEPT):
                 return answer_of(result.text, job)
-            reply, shaped = await self._checkers.run(shape_output, _write(job), result.text, turns=turns)
+            reply, shaped, blocks = await self._checkers.run(shape_output, _write(job), result.text, turns=turns)
         except UnreadableError as error:
             return result.fault(error)
         except CheckerError as error:
@@ -288,17 +288,17 @@ class Checking:
         verdict = _read_verdict(reply)
         if verdict.unreadable is not None:
             return result.fault(UnreadableError(verdict.unreadable, verdict.limit))
-        return _outcome(verdict, shaped)
+        return _outcome(verdict, shaped, blocks)
 
     async def quote(
         self, parts: Sequence[bytes | bytearray | memoryview], kind: ContentKind, *, turns: Turns
     ) -> Outcome:
         """The answer in that kind whose value is made of these parts (JSON, in UTF-8)."""
         try:
-            reply, content = await self._checkers.run(quote_text, kind.value.encode(), parts, turns=turns)
+            reply, content, blocks = await self._checkers.run(quote_text, kind.value.encode(), parts, turns=turns)
         except CheckerError as error:
             return _fault_of_checker("the answer", error)
-        return _outcome(_read_verdict(reply), content)
+        return _outcome(_read_verdict(reply), content, blocks)
 
 
 def unread(*parts: bytes | bytearray) -> Unread:
@@ -311,11 +311,11 @@ def _unreadable(error: UnreadableError) -> Fault:
     return Fault(Code.TOOL_FAILED, f"the answer {error}")
 
 
-def _outcome(verdict: CheckVerdict, payload: bytearray) -> Outcome:
+def _outcome(verdict: CheckVerdict, content: bytearray, parts: bytearray) -> Outcome:
     if verdict.fault is not None:
         return verdict.fault
     assert verdict.head is not None
-    return read_answer(verdict.head, payload)
+    return read_answer(verdict.head, content, parts)
 
 
 def _fault_of_checker(what: str, error: CheckerError) -> Fault:
@@ -338,13 +338,13 @@ def read_input(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     return _write(CheckVerdict(dropped=dropped)), line
 
 
-def shape_output(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
-    """`Checking.shape`: the content, quoted where it is long."""
+def shape_output(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes, bytes]:
+    """`Checking.shape`: the content, quoted where it is long, and the parts."""
     try:
         answer = answer_of(payload, msgspec.msgpack.decode(arguments, type=OutputJob))
     except UnreadableError as error:
-        return _write(CheckVerdict(unreadable=str(error), limit=error.limit)), b""
-    return (_write(CheckVerdict(fault=answer)), b"") if isinstance(answer, Fault) else _written(answer)
+        return _write(CheckVerdict(unreadable=str(error), limit=error.limit)), b"", b""
+    return (_write(CheckVerdict(fault=answer)), b"", b"") if isinstance(answer, Fault) else _written(answer)
 
 
 def answer_of(text: bytes | bytearray, job: OutputJob) -> Outcome:
@@ -368,11 +368,11 @@ def answer_of(text: bytes | bytearray, job: OutputJob) -> Outcome:
     return of_json(content.decode(), job.kind)
 
 
-def quote_text(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+def quote_text(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes, bytes]:
     """`Checking.quote`."""
     return _written(of_json(payload.decode(), ContentKind(arguments.decode())))
 
 
-def _written(answer: Answer) -> tuple[bytes, bytes]:
-    head, payload = written(answer)
-    return _write(CheckVerdict(head=head)), payload
+def _written(answer: Answer) -> tuple[bytes, bytes, bytes]:
+    head, content, parts = written(answer)
+    return _write(CheckVerdict(head=head)), content, parts

@@ -372,10 +372,10 @@ class Answers:
         job = job_for(self._server, number, call.tool, call.wanted) if call else job_for(self._server, number, None)
         self.share.add(len(line))
         try:
-            reply, content = await self._checkers.run(read_large, job, memoryview(line), turns=(self, self))
+            reply, content, parts = await self._checkers.run(read_large, job, memoryview(line), turns=(self, self))
         finally:
             self.share.add(-len(line))
-        return found_in(reply, content, line)
+        return found_in(reply, content, parts, line)
 
     async def _turn(self) -> None:
         """Let others have a turn of the loop; what is completed leaves before."""

@@ -307,7 +307,7 @@ class ReadJob(msgspec.Struct, frozen=True):
 class MessageRead(msgspec.Struct, frozen=True):
     """The result of a checker: an outcome of the call, or the message as a `light` one; neither for no message.
 
-    Of the message a value may have been `cut` out. Of an answer this is the head; the rest is the job's payload.
+    Of the message a value may have been `cut` out. Of an answer this is the head; the rest stands beside it.
     """
 
     light: bytes | None = None
@@ -329,13 +329,15 @@ def job_for(server: Server, number: int | None, tool: McpTool | None, wanted: Wa
     return msgspec.msgpack.encode(job)
 
 
-def found_in(reply: bytes, content: bytearray, line: bytes | bytearray | Raw) -> Incoming | Outcome | None:
+def found_in(
+    reply: bytes, content: bytearray, parts: bytearray, line: bytes | bytearray | Raw
+) -> Incoming | Outcome | None:
     """The outcome of the call that a checker was told of, or any other message, which may lie in `line`."""
     read = _decode_read(reply)
     if read.fault is not None:
         return read.fault
     if read.head is not None:
-        return read_answer(read.head, content)
+        return read_answer(read.head, content, parts)
     if read.light is None:
         return None
     message = _decode_incoming(read.light)
@@ -344,26 +346,26 @@ def found_in(reply: bytes, content: bytearray, line: bytes | bytearray | Raw) ->
     return message
 
 
-def read_large(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
-    """Read a message (a job of a checker). Gives `MessageRead`, and the content of an answer."""
+def read_large(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes, bytes]:
+    """Read a message (a job of a checker). Gives `MessageRead`, and content and parts of an answer."""
     job = msgspec.msgpack.decode(arguments, type=ReadJob)
     line = bytes(payload)
     message = read_message(line)
     if message is None:
-        return msgspec.msgpack.encode(MessageRead()), b""
+        return msgspec.msgpack.encode(MessageRead()), b"", b""
     if job.number is not None and not isinstance(message.method, str) and request_number(message.id) == job.number:
         output = None if job.schemas is None else check_of(job.schemas)
         tool = McpTool(name="", input_schema={}, input=ACCEPT, output=output, result=job.result, method=job.method)
         server = Server(name=job.server, max_line_bytes=0, max_content_bytes=job.max_content_bytes)
         outcome = outcome_of(message, tool, server, job.wanted)
         if isinstance(outcome, Fault):
-            return msgspec.msgpack.encode(MessageRead(fault=outcome)), b""
+            return msgspec.msgpack.encode(MessageRead(fault=outcome)), b"", b""
         if not isinstance(outcome, InputRequired):
-            head, text = written(rendered(outcome, job.wanted.kind))
-            return msgspec.msgpack.encode(MessageRead(head=head)), text
+            head, content, parts = written(rendered(outcome, job.wanted.kind))
+            return msgspec.msgpack.encode(MessageRead(head=head)), content, parts
     try:
         cut = cut_largest(message, line)
     except ValueError:
         # Halves of surrogates were mended in a copy: the line itself cannot be told as a message.
-        return msgspec.msgpack.encode(MessageRead()), b""
-    return msgspec.msgpack.encode(MessageRead(msgspec.json.encode(message), cut)), b""
+        return msgspec.msgpack.encode(MessageRead()), b"", b""
+    return msgspec.msgpack.encode(MessageRead(msgspec.json.encode(message), cut)), b"", b""

@@ -155,7 +155,7 @@ class Listing:
         """As `read_page`; a checker cuts the page into its tools."""
         view = memoryview(result)
         try:
-            reply, _ = await checkers.run(split_page, b"", view, turns=(self, self))
+            reply, _, _ = await checkers.run(split_page, b"", view, turns=(self, self))
         except CheckerError:
             return None
         if not reply:
@@ -190,7 +190,7 @@ class Listing:
         why = ""
         if _digest(raw, has_headers=self._has_headers) not in _shared:
             try:
-                reply, _ = await checkers.run(
+                reply, _, _ = await checkers.run(
                     try_tool, b"1" if self._has_headers else b"", memoryview(raw), turns=(self, self)
                 )
                 why = reply.decode()

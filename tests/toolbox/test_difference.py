@@ -28,7 +28,7 @@ def test_a_change_far_down_has_its_own_line_numbers() -> None:
 
 
 def test_a_last_line_without_its_end_is_told() -> None:
-    assert unified("a", "a\n", "f") == f"--- f\n+++ f\n@@ -1,1 +1,1 @@\n-a\n{NO_NEWLINE}+a\n"
+    assert unified("a", "a\n", "f") == f"--- f\n+++ f\n@@ -1 +1 @@\n-a\n{NO_NEWLINE}+a\n"
 
 
 def test_a_long_diff_is_cut_and_the_rest_counted() -> None:

@@ -1,6 +1,7 @@
 """The difference of two texts as a unified diff, the lines of which end with a line feed and with nothing else."""
 
 import difflib
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -8,6 +9,7 @@ CONTEXT: Final = 3
 MAX_SHOWN_LINES: Final = 200
 # difflib compares as the square of what lies between the first change and the last.
 _MAX_COMPARED_LINES: Final = 5_000
+_START: Final = re.compile(r"(?<=[-+])\d+")
 NO_NEWLINE: Final = "\\ No newline at end of file\n"
 
 
@@ -46,26 +48,10 @@ def _changed(before: list[str], after: list[str]) -> tuple[int, int]:
 def _diff(before: list[str], after: list[str], name: str) -> Iterator[str]:
     """difflib's, which is given little more than what changed: it looks for equal lines far away, at length."""
     first, end = _changed(before, after)
-    skipped = max(0, first - CONTEXT)
-    kept = max(0, end - CONTEXT)
-    matcher = difflib.SequenceMatcher(None, before[skipped : len(before) - kept], after[skipped : len(after) - kept])
-    if first < max(len(before), len(after)):
-        yield from (f"--- {name}\n", f"+++ {name}\n")
-    for group in matcher.get_grouped_opcodes(CONTEXT):
-        old_at, new_at = group[0][1] + skipped, group[0][3] + skipped
-        yield f"@@ -{_range(old_at, group[-1][2] + skipped)} +{_range(new_at, group[-1][4] + skipped)} @@\n"
-        for tag, old_from, old_to, new_from, new_to in group:
-            if tag == "equal":
-                yield from (_line(" ", line) for line in before[skipped + old_from : skipped + old_to])
-            else:
-                yield from (_line("-", line) for line in before[skipped + old_from : skipped + old_to])
-                yield from (_line("+", line) for line in after[skipped + new_from : skipped + new_to])
-
-
-def _line(sign: str, line: str) -> str:
-    return sign + (line if line.endswith("\n") else f"{line}\n{NO_NEWLINE}")
-
-
-def _range(start: int, end: int) -> str:
-    """As in diff(1): an empty range names the line before it."""
-    return f"{start + 1 if end > start else start},{end - start}"
+    skipped, kept = max(0, first - CONTEXT), max(0, end - CONTEXT)
+    old, new = (lines[skipped : len(lines) - kept] for lines in (before, after))
+    for line in difflib.unified_diff(old, new, name, name, n=CONTEXT):
+        if line.startswith("@@"):
+            yield _START.sub(lambda number: str(int(number[0]) + skipped), line)
+        else:
+            yield line if line.endswith("\n") else f"{line}\n{NO_NEWLINE}"

@@ -23,6 +23,7 @@ from tooldispatchd.toolbox.walking import GIT, MAX_NAMES, Parts, Walk, directory
 # Some 64,000 tokens: a third of what models take.
 MAX_CONTENT: Final = 256 * 1024
 MAX_STRUCTURE: Final = 64 * 1024
+_NO_TEXT: Final = "contents that are binary, or not UTF-8"
 LOCK_FILES: Final = (
     *("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb", "deno.lock"),
     *("poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "requirements.lock", "pylock*.toml", "conda-lock.yml"),
@@ -127,18 +128,15 @@ def _content(path: Path, most: int) -> bytes | str:
             data = file.read(most + 1)
     except OSError:
         return "cannot be read"
-    if _is_binary(data, whole=len(data) <= most):
-        return "contents that are binary, or not UTF-8"
-    return data if len(data) <= most else f"contents for which {MAX_CONTENT // 1024} KiB have no room"
-
-
-def _is_binary(data: bytes, *, whole: bool) -> bool:
+    if b"\0" in data:
+        return _NO_TEXT
+    if len(data) > most:
+        return f"contents for which {MAX_CONTENT // 1024} KiB have no room"
     try:
-        # Where it was cut, a character may be too.
-        (data if whole else data[:-4]).decode(errors="strict" if whole else "replace")
+        data.decode()
     except UnicodeDecodeError:
-        return True
-    return b"\0" in data
+        return _NO_TEXT
+    return data
 
 
 def environment(ctx: ToolContext) -> str:

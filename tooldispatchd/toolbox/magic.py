@@ -34,7 +34,7 @@ _KINDS: Final = (
     (b"ID3", "MP3 sound"),
     (b"fLaC", "FLAC sound"),
 )
-# Those that begin with something else, such as a length.
+# Of those that begin with something else, such as a length.
 _KINDS_WITHIN: Final = (
     (4, b"ftyp", "an MP4 film or HEIF image"),
     (8, b"WAVE", "WAV sound"),

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 from tooldispatchd.toolbox.ignoring import IgnoreRules, rules_above
 from tooldispatchd.toolbox.pathglobs import Stand, after, fits
@@ -27,21 +29,18 @@ MAX_NAMES: Final = 200_000
 _MISTAKABLE: Final = re.compile(r'^["… (]| -> |[ /]$')
 
 
-class Directory:
+class Directory(msgspec.Struct):
     """A directory of a walk: `entries` but those that are ignored, by name, and the names of these in `ignored`.
 
     `below` are its directories, which are walked later; taking some out keeps the walk from them. `error` is why it
     could not be read.
     """
 
-    __slots__ = ("below", "entries", "error", "ignored", "parts")
-
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
-        self.entries: list[os.DirEntry[str]] = []
-        self.ignored: list[str] = []
-        self.below: list[str] = []
-        self.error: OSError | None = None
+    parts: Parts
+    entries: list[os.DirEntry[str]] = []
+    ignored: list[str] = []
+    below: list[str] = []
+    error: OSError | None = None
 
 
 class Walk:

@@ -47,7 +47,7 @@ def introspect(
     ctx: ToolContext,
     level: Annotated[Literal["overview", "all"], Meta(description="all: also what is in the files")] = "overview",
 ) -> str:
-    """Show the code that you are part of: its structure (overview), or its structure and contents (all)."""
+    """Show the code base here: its structure (overview), or its structure and contents (all)."""
     top = directory_at(".")
     walked = walk(ctx, top, ignored=False)
     found = _Tree(walked)
@@ -152,8 +152,9 @@ def _facts(ctx: ToolContext) -> Iterator[tuple[str, str]]:
     yield "Time", time.strftime("%Y-%m-%d %H:%M:%S %Z")
     yield "Working directory", shown(str(Path.cwd()))
     yield "Workspace", shown(ctx.workspace) if ctx.workspace else "none"
-    yield "May be written", ", ".join(map(shown, _writable(ctx))) or "none of the usual places"
     yield "Programs", " ".join(name for name in PROGRAMS if shutil.which(name)) or "none"
+    yield "What follows", "holds for this tool alone; bash and the others may have other bounds"
+    yield "May be written", ", ".join(map(shown, _writable(ctx))) or "none of the usual places"
     yield "Network", "open" if _has_network() else "shut"
     yield "Time for a call", "no limit" if ctx.left_s is None else f"{ctx.left_s:.0f} s left of this one"
     for name, kind in _LIMITS.items():

@@ -1,6 +1,7 @@
 import subprocess
 from pathlib import Path
 
+from tests.conftest import children
 from tests.processes import is_running
 from tooldispatchd.toolbox.leftovers import ended_leftovers
 
@@ -34,3 +35,11 @@ def test_many_are_ended(tmp_path: Path) -> None:
     with ended_leftovers():
         subprocess.run(["/bin/sh", "-c", f"for i in 1 2 3 4 5 6 7 8 9; do setsid sh {script} & done"], check=True)
     assert running(script) == []
+
+
+def test_orphans_of_later_programs_are_not_adopted() -> None:
+    with ended_leftovers():
+        pass
+    before = children()
+    subprocess.run(["/bin/sh", "-c", "sleep 1 &"], check=True)
+    assert children() == before

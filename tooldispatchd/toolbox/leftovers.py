@@ -24,9 +24,7 @@ ROUND_S: Final = 0.001
 @contextmanager
 def ended_leftovers() -> Iterator[None]:
     """End what is started within and outlives its parents; nothing of it that this process waits for may be left."""
-    # A filter of system calls may refuse it: then they go to the daemon.
-    with suppress(OSError):
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _adopt_orphans(1)
     before = _children()
     try:
         yield
@@ -38,6 +36,13 @@ def ended_leftovers() -> Iterator[None]:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, os.WNOHANG)
             time.sleep(ROUND_S)
+        _adopt_orphans(0)
+
+
+def _adopt_orphans(is_adopting: int) -> None:
+    # A filter of system calls may refuse it: then they go to the daemon.
+    with suppress(OSError):
+        prctl(PR_SET_CHILD_SUBREAPER, is_adopting)
 
 
 def _children() -> set[int]:

@@ -130,7 +130,7 @@ TYPE = ("tools", "t", "type")
                 Problem(
                     ("tools", "t"),
                     "a tool has exactly one way to run, this one has none",
-                    allowed="process, mcp, inline, map, command, python, builtin",
+                    allowed="process, mcp, inline, map, command, python, rest, builtin",
                 )
             ],
         ),
@@ -140,7 +140,7 @@ TYPE = ("tools", "t", "type")
                 Problem(
                     ("tools", "t"),
                     "a tool has exactly one way to run, this one has inline and map",
-                    allowed="process, mcp, inline, map, command, python, builtin",
+                    allowed="process, mcp, inline, map, command, python, rest, builtin",
                 )
             ],
         ),

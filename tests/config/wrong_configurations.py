@@ -184,16 +184,6 @@ cannot use t.toml: 1 problem
 t.toml:1: tool: unknown key
     did you mean "tools"?""",
     ),
-    "what comes later is refused by name": (
-        """\
-[tools.get]
-rest = { url = "https://example.com" }
-""",
-        """\
-cannot use t.toml: 1 problem
-t.toml:2: tools.get.rest: not yet available
-    seen a table""",
-    ),
     "what bounds a program": (
         """\
 [tools.a]

@@ -20,6 +20,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
+from tooldispatchd.catalog.restspecs import AnnotationsSpec, RestApiSpec, RestSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
     ISSUER_PATTERN,
@@ -328,8 +329,8 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
 
 
 class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
-    """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command`, `python` and
-    `builtin` runs it."""
+    """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command`, `python`,
+    `rest` and `builtin` runs it."""
 
     type: str | None = None
     """`A -> B`, as text. Inferred where its process or expression says it; without it and without schemas a `command`
@@ -389,6 +390,10 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     exit_codes: ExitCodes | None = None
     """The exit codes with which a `command` has given an answer, by default `[0]`; any other is a failure. With
     `"result"` each has, and the answer is the text of its stdout and stderr, with the code as the last line."""
+    rest: RestSpec | None = None
+    """A request to an HTTP API, see [HTTP APIs](#http-apis)."""
+    annotations: AnnotationsSpec | None = None
+    """Hints about a tool with `rest`, for whoever decides about calls: whether it only reads, whether it destroys."""
     python: Annotated[str, Meta(pattern=PYTHON_PATTERN)] | None = None
     """A typed Python function, as `package.module:function`, see [Python functions](#python-functions)."""
     builtin: SecretChoice[str] | None = None
@@ -543,6 +548,8 @@ class Config(Spec, frozen=True, kw_only=True):
     [`[types]`](#types)."""
     mcp: dict[Binding, McpSpec] = {}
     """MCP servers: [`[mcp.NAME]`](#mcpname)."""
+    rest: dict[Binding, RestApiSpec] = {}
+    """HTTP APIs that several tools use: [`[rest.NAME]`](#restname)."""
     tools: dict[Name, ToolSpec] = {}
     """Tools: [`[tools.NAME]`](#toolsname)."""
     toolbox: dict[Name, ToolboxSpec] = {}

@@ -31,7 +31,7 @@ from tooldispatchd.catalog.signatures import Signature, stated_misfit
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Product, Stream, Type, column_of, show, show_arrow
 
-WAYS: Final = ("process", "mcp", "inline", "map", "command", "python")
+WAYS: Final = ("process", "mcp", "inline", "map", "command", "python", "rest")
 _PROGRAMS: Final = ("command", "python")
 # What means something to tools of some ways only.
 _ONLY: Final[dict[str, tuple[str, ...]]] = {
@@ -41,6 +41,7 @@ _ONLY: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("input_mode", "output_mode", "reuse", "exit_codes"), ("command",)),
     **dict.fromkeys(("venv", "max_forks", "max_rss", "prefork", "resident", "state", "options"), ("python",)),
     **dict.fromkeys(KEYS, _PROGRAMS),
+    "annotations": ("rest",),
 }
 
 

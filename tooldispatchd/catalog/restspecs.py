@@ -224,3 +224,51 @@ class AnnotationsSpec(Spec, frozen=True, kw_only=True, omit_defaults=True, renam
     """To call it twice does no more than to call it once. By default so for `PUT` and `DELETE`."""
     open_world_hint: bool | None = None
     """It reaches beyond the daemon's own machine."""
+
+
+class ForeignStreamSpec(Spec, frozen=True, kw_only=True, rename="camel"):
+    """`streaming` of a request as ai-agent writes it: as `stream` with `json-lines`."""
+
+    mode: Literal["json-stream"]
+    """There is no other."""
+    line_prefix: str = ""
+    """As `line_prefix`."""
+    discriminator_field: str = "type"
+    """As `discriminator_field`."""
+    done_value: str = "done"
+    """As `done_value`."""
+    token_value: str = "token"  # noqa: S105  # what a field holds
+    """As `token_value`."""
+    token_field: str = "content"  # noqa: S105  # a field's name
+    """As `token_field`."""
+    answer_field: str = "answer"
+    """As `answer_field`."""
+    timeout_ms: Annotated[float, Meta(gt=0, le=86_400_000)] | None = None
+    """As `call_s` of the tool, in milliseconds."""
+
+
+class ForeignRestSpec(Spec, frozen=True, kw_only=True, rename="camel"):
+    """`[restTools.NAME]`: a request as netdata's ai-agent writes it; it is a tool of that name with `rest`."""
+
+    description: str = ""
+    """As `description` of a tool."""
+    method: Literal["GET", "POST", "PUT", "DELETE", "PATCH"]
+    """What is asked."""
+    url: Secret[SomeWord]
+    """As `url`."""
+    headers: dict[HeaderName, Secret[HeaderText]] = {}
+    """As `headers`."""
+    parameters_schema: dict[str, object] = {}
+    """As `input_schema` of the tool."""
+    body_template: Secret[object] = None
+    """As `body`; a text that is more than one placeholder is sent as it is."""
+    has_complex_query_params: bool = False
+    """With `true` those parameters go into the query that `queryParamNames` lists, with the style `brackets`."""
+    query_param_names: tuple[WireName, ...] = ()
+    """See `hasComplexQueryParams`."""
+    streaming: ForeignStreamSpec | None = None
+    """As `stream`."""
+    queue: str = "default"
+    """Not yet available: another queue than this is an error."""
+    cache: str = "off"
+    """Not yet available: another value than this is an error."""

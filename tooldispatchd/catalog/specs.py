@@ -17,10 +17,11 @@ are `file://` URIs, users and groups are numbers, and no profile's token is left
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
-from tooldispatchd.catalog.restspecs import AnnotationsSpec, RestApiSpec, RestSpec
+from tooldispatchd.catalog.restspecs import AnnotationsSpec, ForeignRestSpec, RestApiSpec, RestSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
     ISSUER_PATTERN,
@@ -552,6 +553,8 @@ class Config(Spec, frozen=True, kw_only=True):
     """HTTP APIs that several tools use: [`[rest.NAME]`](#restname)."""
     tools: dict[Name, ToolSpec] = {}
     """Tools: [`[tools.NAME]`](#toolsname)."""
+    rest_tools: dict[Name, ForeignRestSpec] = msgspec.field(name="restTools", default_factory=dict)
+    """Requests as netdata's ai-agent writes them, each a tool of its name: [`[restTools.NAME]`](#resttoolsname)."""
     toolbox: dict[Name, ToolboxSpec] = {}
     """Sets of tools that come with the daemon, for files, a shell, the web and more:
     [`[toolbox.NAME]`](#toolboxname)."""
@@ -563,7 +566,7 @@ class Config(Spec, frozen=True, kw_only=True):
     tables here."""
     mcp_json: tuple[SomeWord, ...] = ()
     """JSON or YAML files in which other MCP clients keep their servers (`mcpServers`, or `servers`); each server is
-    [one more in `[mcp]`](#servers-of-other-clients)."""
+    [one more in `[mcp]`](#servers-of-other-clients), and each request under `restTools` one more tool."""
     agent_command: Secret[Argv] | None = None
     """The program that runs an agent process without a `command`: these words, and the path of the file with its
     spec."""

@@ -86,6 +86,9 @@ def _without_json_form(holder: object, path: Path = ()) -> Iterator[Problem]:
         elif isinstance(value, float) and not math.isfinite(value):
             yield Problem((*path, key), "not a finite number", value=value)
             cast("dict[str | int, object]", holder)[key] = 0.0
+        elif value is None and path[:1] == ("restTools",) and len(path) > 2:
+            # Within a schema or a body of a JSON file.
+            continue
         elif not isinstance(value, (str, int, float)):
             why = "null has no meaning here" if value is None else "a date or time has no meaning here"
             yield Problem((*path, key), why, value=value)

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer
-from tooldispatchd.providers.mcp.http.wire import HttpWire
+from tooldispatchd.http.reach import OAuth, Reach
+from tooldispatchd.http.wire import HttpWire
 from tooldispatchd.providers.mcp.oauth.accounts import Accounts
 from tooldispatchd.providers.mcp.oauth.documents import AuthorizationServer, ProtectedResource, RegisteredClient
 from tooldispatchd.providers.mcp.oauth.login import log_in
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
-from tooldispatchd.providers.mcp.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.server import Server
 
 SECRET = OAuth(grant="client_credentials", client_id="daemon", client_secret="secret-of-client")

@@ -14,9 +14,9 @@ from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, logged_in, reach_of
 from tests.servers.authorization_server import OAuthServer, serving
 from tooldispatchd.checkers.pool import IN_PLACE
+from tooldispatchd.http.reach import OAuth
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
-from tooldispatchd.providers.mcp.reach import OAuth
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.ways import url_way
 from tooldispatchd.wire.faults import Code, Fault

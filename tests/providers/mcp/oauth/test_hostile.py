@@ -9,17 +9,17 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from tests.providers.mcp.http.names import answer_names
+from tests.http.names import answer_names
 from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, call
 from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer, Recorder, Reply, serving
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.oauth import flow
 from tooldispatchd.providers.mcp.oauth.accounts import OAuthAccount
 from tooldispatchd.providers.mcp.oauth.documents import Challenge, RegisteredClient
 from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
-from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.wire.lines import Text
 
 PROTECTED = "/.well-known/oauth-protected-resource/mcp"

@@ -7,16 +7,16 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import trio
 
-from tests.providers.mcp.http.names import answer_names
+from tests.http.names import answer_names
 from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, logged_in, reach_of, server_of
 from tests.servers.authorization_server import OAuthServer, Recorder, serving
-from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.oauth.documents import RegisteredClient
 from tooldispatchd.providers.mcp.oauth.login import forget, log_in
 from tooldispatchd.providers.mcp.oauth.redirect import open_listener
 from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError, UntrustedError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
-from tooldispatchd.providers.mcp.reach import OAuth, Reach
 
 
 async def failed(daemon: Daemon, reach: Reach, tamper: Callable[[str], str] = str) -> str:

@@ -10,7 +10,7 @@ import trio.testing
 
 from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, until
 from tests.servers.authorization_server import OAuthServer, Reply, serving
-from tooldispatchd.providers.mcp.http.wire import HttpWire
+from tooldispatchd.http.wire import HttpWire
 from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
 

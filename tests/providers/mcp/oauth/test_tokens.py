@@ -6,6 +6,7 @@ import pytest
 import trio
 import trio.testing
 
+from tooldispatchd.http.reach import OAuth
 from tooldispatchd.providers.mcp.oauth.documents import RegisteredClient
 from tooldispatchd.providers.mcp.oauth.tokens import (
     CREDENTIAL,
@@ -20,7 +21,6 @@ from tooldispatchd.providers.mcp.oauth.tokens import (
     find_directory,
     find_seal,
 )
-from tooldispatchd.providers.mcp.reach import OAuth
 
 KEY = bytes(range(32))
 GRANT = Grant(

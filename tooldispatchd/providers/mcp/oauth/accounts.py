@@ -17,15 +17,15 @@ from typing import Final
 import trio
 from msgspec.structs import replace
 
+from tooldispatchd.http.reach import OAuth, Reach
+from tooldispatchd.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.http.door import http_way
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.link import Transport
 from tooldispatchd.providers.mcp.logmessages import BoundLog
 from tooldispatchd.providers.mcp.oauth.documents import MAX_HEADER, Challenge, missing_scopes, read_challenge, union
 from tooldispatchd.providers.mcp.oauth.flow import OAuthFlow
 from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError, login_needed
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError, entry_name
-from tooldispatchd.providers.mcp.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.server import Server
 
 # A token that is refused so soon after it was given will be refused again: another flow would only cost.

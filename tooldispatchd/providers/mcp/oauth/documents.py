@@ -8,8 +8,8 @@ from typing import Annotated, Final, TypeVar
 
 import msgspec
 
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.places import place
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.places import place
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
 
 # A challenge is a few hundred bytes; the bound keeps the search short whatever a server sends.

@@ -20,11 +20,12 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
+from tooldispatchd.http.errors import PrivateAddressError, UntrustedOriginError, WireError
+from tooldispatchd.http.network import public_addresses
+from tooldispatchd.http.places import is_literal, place
+from tooldispatchd.http.reach import OAuth
+from tooldispatchd.http.wire import Debug, Headers, HttpWire, to_nobody
 from tooldispatchd.providers.mcp.greeting import MODERN
-from tooldispatchd.providers.mcp.http.errors import PrivateAddressError, UntrustedOriginError, WireError
-from tooldispatchd.providers.mcp.http.network import public_addresses
-from tooldispatchd.providers.mcp.http.places import is_literal, place
-from tooldispatchd.providers.mcp.http.wire import Debug, Headers, HttpWire, to_nobody
 from tooldispatchd.providers.mcp.oauth.documents import (
     AuthorizationServer,
     Challenge,
@@ -38,7 +39,6 @@ from tooldispatchd.providers.mcp.oauth.documents import (
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected
 from tooldispatchd.providers.mcp.oauth.refusals import NEEDS_EXTRA, AuthorizationError, UntrustedError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant
-from tooldispatchd.providers.mcp.reach import OAuth
 
 # All requests of a flow together; the consent of a person has a bound of its own.
 FLOW_S: Final = 30.0

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.checkers.pool import IN_PLACE
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import MAX_FETCHED_BYTES, Headers, HttpWire
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.http.door import http_way
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.wire import MAX_FETCHED_BYTES, Headers, HttpWire
 from tooldispatchd.providers.mcp.link import Transport
 from tooldispatchd.providers.mcp.oauth.accounts import bearer
 from tooldispatchd.providers.mcp.oauth.documents import (
@@ -33,7 +34,6 @@ from tooldispatchd.providers.mcp.oauth.flow import UNKNOWN_CLIENT, OAuthFlow, Pe
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected, open_listener, port_in
 from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
-from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.ways import url_way

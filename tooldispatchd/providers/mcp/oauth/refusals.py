@@ -1,6 +1,6 @@
 """Why there is no token; the texts show nothing secret, and of what a server wrote only scopes and origins."""
 
-from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.http.errors import WireError
 
 # Follows the name of a feature that signs or encrypts.
 NEEDS_EXTRA = 'needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'

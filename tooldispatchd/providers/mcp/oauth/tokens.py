@@ -26,10 +26,10 @@ from typing import Final
 import msgspec
 import trio
 
+from tooldispatchd.http.reach import OAuth
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
 from tooldispatchd.providers.mcp.oauth.documents import AuthorizationServer, ProtectedResource, RegisteredClient
 from tooldispatchd.providers.mcp.oauth.refusals import NEEDS_EXTRA, AuthorizationError
-from tooldispatchd.providers.mcp.reach import OAuth
 
 # A registration and two metadata documents of 64 KiB each, which is what the flow reads at most, and the tokens.
 MAX_FILE_BYTES: Final = 512 * 1024

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.providers.mcp.http.wires import post, wire_to
+from tests.http.wires import post, wire_to
 from tests.servers.raw_http import Peer, polite, serving
-from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.http.errors import WireError
 
 
 async def test_calls_one_after_another_share_a_tcp_connection() -> None:

@@ -15,13 +15,12 @@ from typing import Final, Protocol, Self
 import h11
 import trio
 
-from tooldispatchd.providers.mcp.greeting import USER_AGENT
-from tooldispatchd.providers.mcp.http.errors import UnansweredError, WireError, question
-from tooldispatchd.providers.mcp.http.http1 import Http1
-from tooldispatchd.providers.mcp.http.network import Proxy, files_of, open_connection, proxy_for
-from tooldispatchd.providers.mcp.http.places import HttpTarget, Origin, Territory
-from tooldispatchd.providers.mcp.http.reply import HttpReply
-from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.http.errors import UnansweredError, WireError, question
+from tooldispatchd.http.http1 import USER_AGENT, Http1
+from tooldispatchd.http.network import Proxy, files_of, open_connection, proxy_for
+from tooldispatchd.http.places import HttpTarget, Origin, Territory
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.reply import HttpReply
 from tooldispatchd.wire.lines import Text
 
 Headers = Sequence[tuple[str, str]]

@@ -1,10 +1,10 @@
 import pytest
 import trio
 
-from tests.providers.mcp.http.names import answer_names, refuse_connections
+from tests.http.names import answer_names, refuse_connections
 from tests.servers.raw_http import polite, serving
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.network import connect, connect_public, is_public
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.network import connect, connect_public, is_public
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"])

@@ -3,12 +3,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.providers.mcp.http.certificates import Authority
+from tests.http.certificates import Authority
 from tests.servers.raw_http import Peer, RawServer, polite, serving
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.network import Files, context
-from tooldispatchd.providers.mcp.http.wire import HttpWire
-from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.network import Files, context
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import HttpWire
 
 
 async def ask(

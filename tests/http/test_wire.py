@@ -4,9 +4,9 @@ from importlib.metadata import version
 import pytest
 import trio
 
-from tests.providers.mcp.http.wires import MIB, post, wire_to
+from tests.http.wires import MIB, post, wire_to
 from tests.servers.raw_http import Peer, polite, serving
-from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.http.errors import WireError
 
 
 async def failing(answer: bytes, *, method: str = "POST") -> WireError:

@@ -1,8 +1,8 @@
 import pytest
 
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.places import HttpTarget, Origin, Territory, place
-from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.places import HttpTarget, Origin, Territory, place
+from tooldispatchd.http.reach import Reach
 
 OWN = "https://mcp.example/mcp?key=secret"
 

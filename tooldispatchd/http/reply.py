@@ -16,9 +16,9 @@ import h11
 import trio
 
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.http1 import Http1
-from tooldispatchd.providers.mcp.http.places import Origin
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.http1 import Http1
+from tooldispatchd.http.places import Origin
 
 # What one step may make of whatever came in.
 STEP_BYTES: Final = 64 * 1024

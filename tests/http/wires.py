@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from tooldispatchd.providers.mcp.http.wire import HttpWire
-from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import HttpWire
 
 MIB: Final = 1024 * 1024
 

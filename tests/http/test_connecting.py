@@ -9,14 +9,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.providers.mcp.http.certificates import Authority
-from tests.providers.mcp.http.names import answer_names
+from tests.http.certificates import Authority
+from tests.http.names import answer_names
 from tests.servers.raw_http import Peer, RawServer, Script, polite, serving
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.network import Files, open_connection
-from tooldispatchd.providers.mcp.http.places import Origin
-from tooldispatchd.providers.mcp.http.wire import HttpWire
-from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.network import Files, open_connection
+from tooldispatchd.http.places import Origin
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import HttpWire
 
 
 @pytest.fixture(autouse=True)

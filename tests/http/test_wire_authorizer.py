@@ -7,9 +7,9 @@ import pytest
 import trio
 
 from tests.servers.raw_http import Peer, polite, serving
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
-from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import Headers, HttpWire
 
 
 @dataclass

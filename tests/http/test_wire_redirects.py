@@ -3,11 +3,11 @@
 import pytest
 import trio
 
-from tests.providers.mcp.http.names import answer_names
+from tests.http.names import answer_names
 from tests.servers.raw_http import Peer, RawServer, Script, polite, serving
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.wire import HttpWire
-from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import HttpWire
 
 SECRET = (("Authorization", "Bearer hunter2"),)
 

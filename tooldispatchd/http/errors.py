@@ -7,7 +7,7 @@ Servers say by a TLS alert that they want a certificate, or that they speak TLS 
 import ssl
 from typing import Final
 
-from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.http.reach import Reach
 
 
 class WireError(Exception):

@@ -21,10 +21,10 @@ from urllib.parse import unquote, urlsplit
 import h11
 import trio
 
-from tooldispatchd.providers.mcp.http.errors import PrivateAddressError, WireError, meaning
-from tooldispatchd.providers.mcp.http.http1 import Http1, Socket
-from tooldispatchd.providers.mcp.http.places import PORTS, Origin
-from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.http.errors import PrivateAddressError, WireError, meaning
+from tooldispatchd.http.http1 import Http1, Socket
+from tooldispatchd.http.places import PORTS, Origin
+from tooldispatchd.http.reach import Reach
 
 # From the name to the end of the TLS handshake; longer than three lost SYNs (1 + 2 + 4 s).
 CONNECT_S: Final = 10.0

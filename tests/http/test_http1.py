@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MemoryReceiveStream, MemorySendStream, MockClock
 
-from tooldispatchd.providers.mcp.http.errors import UnansweredError, WireError
-from tooldispatchd.providers.mcp.http.http1 import WRITE_S, Http1, Socket
+from tooldispatchd.http.errors import UnansweredError, WireError
+from tooldispatchd.http.http1 import WRITE_S, Http1, Socket
 
 Ours = trio.StapledStream[MemorySendStream, MemoryReceiveStream]
 

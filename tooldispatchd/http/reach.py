@@ -1,4 +1,4 @@
-"""How a server behind a URL is reached, as it is configured. All of it is values, and nothing of it is MCP's own."""
+"""How a server behind a URL is reached, as it is configured; all of it values."""
 
 import msgspec
 
@@ -29,7 +29,6 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     url: str
-    transport: str = "auto"
     headers: tuple[tuple[str, str], ...] = ()
     oauth: OAuth | None = None
     ca: str | None = None
@@ -40,4 +39,4 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """The place; what goes there may be secret, and a query may hold a key."""
-        return f"Reach(url={self.url.partition('?')[0]!r}, transport={self.transport!r})"
+        return f"Reach(url={self.url.partition('?')[0]!r})"

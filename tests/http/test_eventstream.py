@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.providers.mcp.http.eventstream import (
+from tooldispatchd.http.eventstream import (
     MAX_RETRY_MS,
     EventStream,
     EventTooLargeError,

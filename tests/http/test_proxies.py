@@ -1,8 +1,8 @@
 import pytest
 
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.network import proxy_for
-from tooldispatchd.providers.mcp.http.places import Origin
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.network import proxy_for
+from tooldispatchd.http.places import Origin
 
 SERVER = Origin("https", "mcp.example", 443)
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")

@@ -10,8 +10,8 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
-from tooldispatchd.providers.mcp.http.errors import UntrustedOriginError, WireError
-from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.http.errors import UntrustedOriginError, WireError
+from tooldispatchd.http.reach import Reach
 
 PORTS: Final = {"http": 80, "https": 443}
 # What may stand in a request target as it is; all else is escaped. "%" is there because escapes are.

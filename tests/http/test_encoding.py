@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.reply import STEP_BYTES, decoder
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.reply import STEP_BYTES, decoder
 
 
 def undone(coding: str, *chunks: bytes) -> bytes:

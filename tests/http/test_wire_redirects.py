@@ -70,6 +70,41 @@ async def test_three_redirects_are_followed_and_no_fourth() -> None:
         assert len(server.asked) == 4
 
 
+async def test_as_many_redirects_are_followed_as_the_wire_was_made_for() -> None:
+    for most, locations in ((0, ["/a"]), (5, ["/a", "/b", "/c", "/d", "/e", "/f"])):
+        async with serving(sending_on(307, *locations)) as server:
+            wire = HttpWire(Reach(url=server.url), max_bytes=1000, max_redirects=most)
+            async with wire:
+                with pytest.raises(WireError, match=f"more than {most} redirects"):
+                    async with wire.exchange("GET"):
+                        pass
+            assert len(server.asked) == most + 1
+
+
+async def test_headers_for_the_own_origin_stay_there() -> None:
+    async with serving(polite) as other, serving(sending_on(307, "/v2", f"{other.url}x")) as server:
+        reach = Reach(url=server.url, hosts=(f"127.0.0.1:{other.port}",))
+        wire = HttpWire(reach, max_bytes=1000)
+        async with wire, wire.exchange("GET", [("Accept", "text/html")], own=[("X-Key", "hunter2")]) as reply:
+            assert reply.status == 200
+        assert [asked.headers.get("x-key") for asked in server.asked] == ["hunter2", "hunter2"]
+        assert "x-key" not in other.asked[0].headers
+        assert other.asked[0].headers["accept"] == "text/html"
+
+
+@pytest.mark.parametrize("status", [307, 308])
+async def test_a_request_that_may_not_leave_is_redirected_within_its_origin_alone(status: int) -> None:
+    async with serving(polite) as other, serving(sending_on(status, "/v2", other.url)) as server:
+        reach = Reach(url=server.url, hosts=(f"127.0.0.1:{other.port}",))
+        async with HttpWire(reach, max_bytes=1000) as wire:
+            with pytest.raises(WireError, match="goes to no other origin") as caught:
+                async with wire.exchange("PUT", (), b"hunter2", may_leave=False):
+                    pass
+        assert caught.value.extras == {"http_status": status}
+        assert [asked.body for asked in server.asked] == [b"hunter2", b"hunter2"]
+        assert other.connections == 0
+
+
 async def test_credentials_stay_with_their_origin() -> None:
     async with serving(polite) as other, serving(sending_on(307, f"http://localhost:{other.port}/x")) as server:
         assert await ask(server, hosts=(f"localhost:{other.port}",), private=True) == 200

@@ -1,8 +1,8 @@
 """HTTP to the one server of a `Reach`: exchanges over kept TCP connections, under the rules of where they may go.
 
-    Wire.exchange ── authorizer's headers ──▶ redirects, at most 3 ──▶ an idle connection, or a new one ──▶ Reply
-          ▲                                                                                                  │
-          └────────────── the authorizer, told of 401 and 403, may ask for one more attempt ◀────────────────┘
+    Wire.exchange ── authorizer's headers ──▶ redirects, up to a bound ──▶ an idle connection, or a new one ──▶ Reply
+          ▲                                                                                                      │
+          └──────────────── the authorizer, told of 401 and 403, may ask for one more attempt ◀──────────────────┘
 
 A wire has no tasks: an exchange lives in the task that makes it. It keeps no cookies and no caches. How long anything
 but connecting and writing takes is the caller's to bound.
@@ -25,6 +25,7 @@ from tooldispatchd.wire.lines import Text
 
 Headers = Sequence[tuple[str, str]]
 
+# Real servers redirect once: to the path with a slash, or to where they have moved.
 MAX_REDIRECTS: Final = 3
 # Exchanges at once; each has a descriptor. What is over waits, under its own deadline.
 MAX_EXCHANGES: Final = 256
@@ -66,17 +67,25 @@ def to_nobody(event: str, **fields: object) -> None:
 class HttpWire:
     """HTTP to one server, for one connection; `max_bytes` bounds an answer that says its length beforehand.
 
-    `debug` is told the status of each answer, and of its URL no more than the origin.
+    No more than `max_redirects` are followed in a row. `debug` is told the status of each answer, and of its URL no
+    more than the origin.
 
     Raises `WireError` where the URL of the reach is not valid. The task tree that makes a wire closes it with `aclose`.
     """
 
     def __init__(
-        self, reach: Reach, *, max_bytes: int, authorizer: Authorizer | None = None, debug: Debug = to_nobody
+        self,
+        reach: Reach,
+        *,
+        max_bytes: int,
+        max_redirects: int = MAX_REDIRECTS,
+        authorizer: Authorizer | None = None,
+        debug: Debug = to_nobody,
     ) -> None:
         self._reach = reach
         self._debug = debug
         self._max_bytes = max_bytes
+        self._max_redirects = max_redirects
         self._authorizer = authorizer
         self.territory = Territory(reach)
         self._own = self.territory.own
@@ -98,17 +107,26 @@ class HttpWire:
 
     @asynccontextmanager
     async def exchange(
-        self, method: str, headers: Headers = (), body: Text = b"", url: str | None = None
+        self,
+        method: str,
+        headers: Headers = (),
+        body: Text = b"",
+        url: str | None = None,
+        *,
+        own: Headers = (),
+        may_leave: bool = True,
     ) -> AsyncIterator[HttpReply]:
         """Send a request to `url`, of the server's own origin, or else to the server's; the reply's head is read.
 
-        To leave it early closes the TCP connection, which tells the server to stop. Raises `WireError`.
+        A redirect takes `headers` and body along, `own` only within the server's origin; to another one it is followed
+        only if the request `may_leave`. To leave the context early closes the TCP connection, which tells the server
+        to stop. Raises `WireError`.
         """
         place = self._own if url is None else self.territory.admit(url)
         if place.origin != self._own.origin:
             raise WireError(f"it leads to {place.origin}, which is not its own origin")
         async with self._slots:
-            reply = await self._authorized(place, method, headers, body)
+            reply = await self._authorized(place, method, headers, own, body, may_leave=may_leave)
             try:
                 yield reply
             finally:
@@ -136,12 +154,14 @@ class HttpWire:
         self._idle.clear()
         await trio.lowlevel.checkpoint()
 
-    async def _authorized(self, place: HttpTarget, method: str, headers: Headers, body: Text) -> HttpReply:
+    async def _authorized(
+        self, place: HttpTarget, method: str, headers: Headers, own: Headers, body: Text, *, may_leave: bool
+    ) -> HttpReply:
         """The exchange, and once more if the authorizer got other credentials for it."""
         if self._authorizer is None:
-            return await self._followed(place, method, headers, (), body)
-        given = await self._authorizer.credentials(self)
-        reply = await self._followed(place, method, headers, given, body)
+            return await self._followed(place, method, headers, own, body, may_leave=may_leave)
+        given = [*own, *await self._authorizer.credentials(self)]
+        reply = await self._followed(place, method, headers, given, body, may_leave=may_leave)
         # What another origin refuses, these credentials are not for.
         if reply.status not in {401, 403} or reply.origin != self._own.origin:
             return reply
@@ -154,14 +174,14 @@ class HttpWire:
         if again is None:
             return reply
         await self._leave(reply)
-        return await self._followed(place, method, headers, again, body)
+        return await self._followed(place, method, headers, [*own, *again], body, may_leave=may_leave)
 
     async def _followed(
-        self, place: HttpTarget, method: str, headers: Headers, given: Headers, body: Text, *, may_leave: bool = True
+        self, place: HttpTarget, method: str, headers: Headers, given: Headers, body: Text, *, may_leave: bool
     ) -> HttpReply:
         """The exchange, wherever the server sends it on to; another origin only if it `may_leave` the first."""
         first = place.origin
-        for hop in range(MAX_REDIRECTS + 1):
+        for hop in range(self._max_redirects + 1):
             try:
                 request = self._request(place, method, headers, given, body)
                 connection, response = await self._answered(place.origin, request, method, body)
@@ -192,7 +212,7 @@ class HttpWire:
                 )
             place = onward
         raise WireError(
-            f"HTTP {reply.status} to {place.origin}: more than {MAX_REDIRECTS} redirects in a row",
+            f"HTTP {reply.status} to {place.origin}: more than {self._max_redirects} redirects in a row",
             was_sent=True,
             extras={"http_status": reply.status},
         )
@@ -241,7 +261,7 @@ class HttpWire:
         return response
 
     def _request(self, place: HttpTarget, method: str, headers: Headers, given: Headers, body: Text) -> h11.Request:
-        """The request as it goes out; what the configuration and the authorizer add goes to the own origin alone."""
+        """The request as it goes out; `given`, and what the configuration adds, go to the own origin alone."""
         lines = [("Host", place.origin.authority), ("Accept-Encoding", "identity"), *headers]
         if place.origin == self._own.origin:
             lines += given

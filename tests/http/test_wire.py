@@ -7,6 +7,7 @@ import trio
 from tests.http.wires import MIB, post, wire_to
 from tests.servers.raw_http import Peer, polite, serving
 from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.places import HttpTarget, Origin
 
 
 async def failing(answer: bytes, *, method: str = "POST") -> WireError:
@@ -111,6 +112,44 @@ async def test_another_url_of_the_same_origin_may_be_asked() -> None:
         assert [asked.target for asked in server.asked] == ["/messages?s=1"]
 
 
+async def test_a_target_goes_out_as_it_is() -> None:
+    target = "/a%2Fb/%7e;x=[1]//c?q=%20+a|b&q&"
+    async with serving(polite) as server:
+        own = Origin("http", "127.0.0.1", server.port)
+        async with wire_to(server.url) as wire:
+            async with wire.exchange("GET", url=HttpTarget(own, target)):
+                pass
+            with pytest.raises(WireError, match="which is not its own origin"):
+                async with wire.exchange("GET", url=HttpTarget(Origin("http", "other.example", 80), "/")):
+                    pass
+        assert [asked.target for asked in server.asked] == [target]
+
+
+@pytest.mark.parametrize("target", ["/a b", "/a\r\nX: y", "/ä", ""])
+async def test_a_target_that_would_break_the_request_is_not_sent(target: str) -> None:
+    async with serving(polite) as server:
+        async with wire_to(server.url) as wire:
+            with pytest.raises(WireError, match="cannot write the request"):
+                async with wire.exchange("GET", url=HttpTarget(Origin("http", "127.0.0.1", server.port), target)):
+                    pass
+        assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("method", "length"),
+    [("POST", "0"), ("PUT", "0"), ("PATCH", "0"), ("GET", None), ("HEAD", None), ("DELETE", None), ("OPTIONS", None)],
+)
+async def test_without_a_body_its_length_is_told_where_one_is_expected(method: str, length: str | None) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.send(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    async with serving(script) as server:
+        async with wire_to(server.url) as wire, wire.exchange(method):
+            pass
+        assert server.asked[0].headers.get("content-length") == length
+
+
 # What comes back
 
 
@@ -184,6 +223,22 @@ async def test_interim_answers_are_passed_over() -> None:
 
 async def test_an_answer_without_a_body_is_read_at_once() -> None:
     assert await answered(b"HTTP/1.1 204 No Content\r\n\r\n") == (204, b"")
+
+
+@pytest.mark.parametrize(("method", "status"), [("HEAD", "200 OK"), ("GET", "304 Not Modified"), ("PUT", "204 Done")])
+async def test_what_is_said_of_a_body_that_does_not_come_is_passed_over(method: str, status: str) -> None:
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.read_request()
+            await peer.send(f"HTTP/1.1 {status}\r\nContent-Length: {10**12}\r\nContent-Encoding: br\r\n\r\n".encode())
+
+    with trio.fail_after(5):
+        async with serving(script) as server:
+            async with wire_to(server.url) as wire:
+                for _ in range(2):
+                    async with wire.exchange(method) as reply:
+                        assert await reply.read(MIB) == b""
+            assert server.connections == 1
 
 
 @pytest.mark.parametrize(

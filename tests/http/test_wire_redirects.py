@@ -60,6 +60,19 @@ async def test_a_get_follows_each_kind(status: int) -> None:
         assert await ask(server, method="GET") == 200
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_head_stays_a_head(status: int) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.send(b"HTTP/1.1 %d Moved\r\nLocation: /v2\r\nContent-Length: 9\r\n\r\n" % status)
+        await peer.read_request()
+        await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
+
+    async with serving(script) as server:
+        assert await ask(server, method="HEAD") == 200
+        assert [asked.method for asked in server.asked] == ["HEAD", "HEAD"]
+
+
 async def test_three_redirects_are_followed_and_no_fourth() -> None:
     async with serving(sending_on(307, "/a", "/b", "/c")) as server:
         assert await ask(server) == 200

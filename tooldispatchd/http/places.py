@@ -122,7 +122,7 @@ class Territory:
             raise WireError(
                 f"HTTP {status} to what is not a URL", was_sent=True, extras={"http_status": status}
             ) from None
-        if status in _TO_GET and method != "GET":
+        if status in _TO_GET and method not in {"GET", "HEAD"}:
             raise WireError(
                 f"HTTP {status} to {target.origin}: only 307 and 308 are followed with a {method}",
                 was_sent=True,

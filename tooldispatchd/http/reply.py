@@ -90,6 +90,7 @@ class Inflater:
 
 # A server that asks for more is not waited for; a day fits where milliseconds are counted.
 _MAX_RETRY_S: Final = 86_400.0
+_WITHOUT_BODY: Final = frozenset({204, 304})
 _KEEP_ALIVE: Final = re.compile(r"\btimeout=([0-9]{1,6})\b", re.ASCII | re.IGNORECASE)
 
 
@@ -99,7 +100,9 @@ class HttpReply:
     `connection` and `origin` are the wire's: where it came from, and is put back to.
     """
 
-    def __init__(self, connection: Http1, response: h11.Response, origin: Origin, *, max_bytes: int) -> None:
+    def __init__(
+        self, connection: Http1, response: h11.Response, origin: Origin, *, method: str, max_bytes: int
+    ) -> None:
         self.connection = connection
         self.origin = origin
         self.status = response.status_code
@@ -111,6 +114,10 @@ class HttpReply:
         self.headers: Mapping[str, str] = MappingProxyType(joined)
         self._pieces: Iterator[bytes] = iter(())
         self._is_ended = False
+        self._decoder: Inflater | None = None
+        # The headers of such an answer are those of another one, which would have a body (RFC 9110, 9.3.2 and 15.4.5).
+        if method == "HEAD" or self.status in _WITHOUT_BODY:
+            return
         try:
             self._decoder = decoder(self.headers.get("content-encoding", ""))
         except WireError as error:

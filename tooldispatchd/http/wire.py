@@ -38,6 +38,8 @@ KEEP_ALIVE_MARGIN_S: Final = 1.0
 MAX_FETCHED_BYTES: Final = 64 * 1024
 # To read an unwanted answer to its end for so long costs less than a new TCP connection.
 _LEFTOVER_S: Final = 0.25
+# Without a body these say so: a server may want a length (RFC 9110, 8.6).
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 # Repeating these once more than asked for does no harm (RFC 9110, 9.2.2).
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 
@@ -111,18 +113,21 @@ class HttpWire:
         method: str,
         headers: Headers = (),
         body: Text = b"",
-        url: str | None = None,
+        url: str | HttpTarget | None = None,
         *,
         own: Headers = (),
         may_leave: bool = True,
     ) -> AsyncIterator[HttpReply]:
         """Send a request to `url`, of the server's own origin, or else to the server's; the reply's head is read.
 
+        A target goes out as it is, so that what is escaped in it, and how, is its maker's alone.
         A redirect takes `headers` and body along, `own` only within the server's origin; to another one it is followed
         only if the request `may_leave`. To leave the context early closes the TCP connection, which tells the server
         to stop. Raises `WireError`.
         """
-        place = self._own if url is None else self.territory.admit(url)
+        place = self._own if url is None else url
+        if isinstance(place, str):
+            place = self.territory.admit(place)
         if place.origin != self._own.origin:
             raise WireError(f"it leads to {place.origin}, which is not its own origin")
         async with self._slots:
@@ -191,7 +196,7 @@ class HttpWire:
                 raise
             self._debug("http answered", method=method, origin=str(place.origin), status=response.status_code)
             try:
-                reply = HttpReply(connection, response, place.origin, max_bytes=self._max_bytes)
+                reply = HttpReply(connection, response, place.origin, method=method, max_bytes=self._max_bytes)
             except WireError:
                 self._live.discard(connection)
                 connection.close()
@@ -270,7 +275,7 @@ class HttpWire:
             lines += [line for line in self._reach.headers if line[0].lower() not in said]
         if not any(name.lower() == "user-agent" for name, _ in lines):
             lines.append(USER_AGENT)
-        if body or method == "POST":
+        if body or method in _WITH_BODY:
             lines.append(("Content-Length", str(len(body))))
         target = place.target
         proxy = self._proxy(place.origin)

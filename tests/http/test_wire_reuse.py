@@ -124,9 +124,41 @@ async def test_a_post_that_may_have_run_is_not_sent_twice() -> None:
     assert error.was_sent
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_a_patch_that_may_have_run_is_not_sent_twice() -> None:
+    asked, error = await ask_twice("PATCH")
+    assert asked == ["POST", "PATCH"]
+    assert error is not None
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS"])
 async def test_what_may_be_repeated_is_repeated_once(method: str) -> None:
     assert await ask_twice(method) == (["POST", method, method], None)
+
+
+async def test_what_was_half_answered_is_not_repeated() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.answer()
+        await peer.read_request()
+        await peer.send(b"H")
+
+    async with serving(script) as server, wire_to(server.url) as wire:
+        await post(wire)
+        with pytest.raises(WireError, match="within the headers"):
+            async with wire.exchange("GET"):
+                pass
+        assert [asked.method for asked in server.asked] == ["POST", "GET"]
+
+
+async def test_what_fails_on_a_new_connection_is_not_repeated() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.read_request()
+
+    async with serving(script) as server, wire_to(server.url) as wire:
+        with pytest.raises(WireError, match="without an answer"):
+            async with wire.exchange("GET"):
+                pass
+        assert [asked.method for asked in server.asked] == ["GET"]
 
 
 async def test_what_a_server_says_unasked_ends_its_tcp_connection() -> None:

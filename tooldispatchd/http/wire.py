@@ -41,7 +41,7 @@ _LEFTOVER_S: Final = 0.25
 # Without a body these say so: a server may want a length (RFC 9110, 8.6).
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 # Repeating these once more than asked for does no harm (RFC 9110, 9.2.2).
-_REPEATABLE: Final = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
+_REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"})
 
 
 class Authorizer(Protocol):

@@ -264,6 +264,27 @@ async def test_a_server_says_when_to_try_again(said: str, expected: int | None) 
         assert reply.retry_after_ms == expected
 
 
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("text/plain; charset=UTF-8", "utf-8"),
+        ('text/html;level=1;Charset="ISO-8859-1"', "iso-8859-1"),
+        ("application/json", None),
+        ("text/plain; charset=", None),
+        ("text/plain; xcharset=utf-8", None),
+        ("text/plain; charset=" + "x" * 41, None),
+        ("text/plain; charset=utf-8'x", None),
+    ],
+)
+async def test_a_server_says_how_its_text_is_encoded(said: str, expected: str | None) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.send(f"HTTP/1.1 200 OK\r\nContent-Type: {said}\r\nContent-Length: 0\r\n\r\n".encode())
+
+    async with serving(script) as server, wire_to(server.url) as wire, wire.exchange("GET") as reply:
+        assert reply.charset == expected
+
+
 # What is wrong with it
 
 

@@ -91,6 +91,8 @@ class Inflater:
 # A server that asks for more is not waited for; a day fits where milliseconds are counted.
 _MAX_RETRY_S: Final = 86_400.0
 _WITHOUT_BODY: Final = frozenset({204, 304})
+# The names of IANA's registry are of these, and at most 40 of them (RFC 2978, 2.3).
+_CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([a-z0-9_.:+-]{1,40})(?![^\"\s;])", re.ASCII | re.IGNORECASE)
 _KEEP_ALIVE: Final = re.compile(r"\btimeout=([0-9]{1,6})\b", re.ASCII | re.IGNORECASE)
 
 
@@ -134,6 +136,12 @@ class HttpReply:
     def media_type(self) -> str:
         """What the body is: lower case and without parameters, "" where nothing says so."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def charset(self) -> str | None:
+        """The encoding of the body's text in lower case, where the content type names one (RFC 9110, 8.3.2)."""
+        found = _CHARSET.search(self.headers.get("content-type", ""))
+        return None if found is None else found[1].lower()
 
     @property
     def retry_after_ms(self) -> int | None:

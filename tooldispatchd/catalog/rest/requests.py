@@ -43,8 +43,8 @@ from tooldispatchd.catalog.specs import ToolSpec
 
 # Methods whose request means something by its body (RFC 9110, 9.3).
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "QUERY"})
-# A header's value: visible text, blanks and tabs (RFC 9110, 5.5); of what is not ASCII its bytes in UTF-8.
-_HEADER: Final = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
+# A header's value: visible ASCII, blanks and tabs (RFC 9110, 5.5). Servers read other bytes in different ways.
+_HEADER: Final = re.compile(r"[\t\x20-\x7e]*")
 _SEPARATORS: Final = re.compile(r"[/\\]")
 _DOTS: Final = frozenset({".", ".."})
 # Stands for a slot while a URL is taken apart; no text of a configuration holds it.

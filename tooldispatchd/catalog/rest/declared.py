@@ -125,3 +125,10 @@ def compile_request(
     path: Path = ("tools", name, "rest")
     builder, problems = compile_template(spec.rest, api, schema, path)
     return builder, hints_of(spec, "GET" if builder is None else builder.method), problems
+
+
+def lines_of(of: RestTool | RestApi, default_call_s: float) -> list[str]:
+    """What was understood of a request, or of an API, in lines for a person."""
+    from tooldispatchd.catalog.rest.requestlines import lines_of_api, lines_of_request  # noqa: PLC0415  # likewise
+
+    return [*(lines_of_request(of) if isinstance(of, RestTool) else lines_of_api(of, default_call_s))]

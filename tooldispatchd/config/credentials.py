@@ -216,7 +216,7 @@ def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
 
 def _of_apis(table: Table) -> Iterator[tuple[Path, str, int]]:
     """Likewise where each API names one; of two that contradict one another the catalog tells."""
-    for api in places(table, ("rest", "*")):
+    for api in (*places(table, ("rest", "*")), *places(table, ("openapi", "*"))):
         for key in _OF_APIS:
             for named in places(api.value, key):
                 yield (*api.path, *named.path), str(named.value), MAX_KEY_CHARS

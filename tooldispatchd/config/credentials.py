@@ -53,12 +53,13 @@ _OTHERS: Final = {
     **dict.fromkeys(("value", "value_env", "value_file"), ("secret", MAX_TOKEN_CHARS)),
     "private_key_file": ("key", MAX_KEY_CHARS),
 }
-# What an API may name, each one of these.
-_OF_APIS: Final[tuple[Pattern, ...]] = (
-    *((key,) for key in TOKENS),
-    *(("basic", key) for key in ("password", "password_env", "password_file")),
-    *(("api_key", key) for key in ("value", "value_env", "value_file")),
-    *(("oauth", key) for key in (*_CLIENT_SECRETS, "refresh_token_env", "refresh_token_file")),
+# What an API may name, one of each group.
+_OF_APIS: Final[tuple[tuple[Pattern, ...], ...]] = (
+    tuple((key,) for key in TOKENS),
+    tuple(("basic", key) for key in ("password", "password_env", "password_file")),
+    tuple(("api_key", key) for key in ("value", "value_env", "value_file")),
+    tuple(("oauth", key) for key in _CLIENT_SECRETS),
+    (("oauth", "refresh_token_env"), ("oauth", "refresh_token_file")),
 )
 # Any header's value, since it may be one.
 _API_KEY: Final = re.compile(r"[\x20-\x7e]+")
@@ -215,11 +216,12 @@ def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
 
 
 def _of_apis(table: Table) -> Iterator[tuple[Path, str, int]]:
-    """Likewise where each API names one; of two that contradict one another the catalog tells."""
+    """Likewise where each API names one; of two in the place of one the catalog tells."""
     for api in (*places(table, ("rest", "*")), *places(table, ("openapi", "*"))):
-        for key in _OF_APIS:
-            for named in places(api.value, key):
-                yield (*api.path, *named.path), str(named.value), MAX_KEY_CHARS
+        for group in _OF_APIS:
+            named = [place for key in group for place in places(api.value, key)]
+            for place in named if len(named) == 1 else ():
+                yield (*api.path, *place.path), str(place.value), MAX_KEY_CHARS
 
 
 def _of_engines(table: Table) -> Iterator[tuple[Path, str, int]]:
@@ -343,7 +345,7 @@ def api_credentials(api: RestApi, secrets: Mapping[tuple[str, str], str]) -> Api
 
     def first(spec: Spec | None, *keys: str) -> str | None:
         named = ((key, getattr(spec, key)) for key in keys)
-        return None if spec is None else next((secrets[key, text] for key, text in named if text is not None), None)
+        return None if spec is None else next((secrets.get(each) for each in named if each[1] is not None), None)
 
     spec = api.spec
     headers, query = list(spec.headers.items()), list(spec.query.items())

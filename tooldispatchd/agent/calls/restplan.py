@@ -15,6 +15,7 @@ from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, offered_of, read
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.catalog.restspecs import AnnotationsSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.rest.apiwires import ApiWires, MakeAuthorizer, open_api_wires
 from tooldispatchd.providers.rest.calling import ApiCall
@@ -28,7 +29,8 @@ class RestPlan(TaskPlan):
     def __init__(self, runtime: Runtime, wires: ApiWires, tool: DeclaredTool) -> None:
         assert tool.rest is not None
         api = runtime.setup.catalog.apis[tool.rest.api]
-        offered = msgspec.structs.replace(offered_of(tool), annotations=Raw(msgspec.json.encode(tool.rest.hints)))
+        hints = None if tool.rest.hints == AnnotationsSpec() else Raw(msgspec.json.encode(tool.rest.hints))
+        offered = msgspec.structs.replace(offered_of(tool), annotations=hints)
         limit_s = tool.spec.call_s or api.spec.call_s or limit_of(runtime.setup, tool)
         super().__init__(offered, kind="rest", limit_s=limit_s, read=read_of(tool), provider=api.name)
         self._runtime = runtime

@@ -47,6 +47,10 @@ class RestApi(msgspec.Struct, frozen=True):
     spec: RestApiSpec
     credentials: ApiCredentials = NO_CREDENTIALS
 
+    def __repr__(self) -> str:
+        """Where it is; a path may hold a key."""
+        return f"RestApi({self.name!r}, {self.origin!r})"
+
 
 class BuiltRequest(msgspec.Struct, frozen=True):
     """A request but for what its API adds: the target's path and query, headers, cookies and the body.
@@ -60,6 +64,10 @@ class BuiltRequest(msgspec.Struct, frozen=True):
     cookies: tuple[str, ...] = ()
     body: bytes = b""
     media_type: str | None = None
+
+    def __repr__(self) -> str:
+        """How much there is; all of it may be secret."""
+        return f"BuiltRequest({len(self.headers)} headers, {len(self.body)} bytes)"
 
 
 class UnsendableError(ValueError):

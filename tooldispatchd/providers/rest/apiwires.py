@@ -84,7 +84,8 @@ class ApiWire:
     def secrets(self, request: BuiltRequest) -> Iterator[str]:
         """What an answer to this request must not repeat to a model where it refuses it."""
         credentials = self._credentials
-        yield from (value for _, value in (*credentials.query, *credentials.cookies))
+        for _, value in (*credentials.query, *credentials.cookies):
+            yield from (value, encode(value), encode_cookie(value))
         for name, value in (*credentials.headers, *request.headers):
             if may_be_secret(name):
                 yield from (value, value.rpartition(" ")[2])
@@ -181,5 +182,7 @@ async def open_api_wires(
         try:
             yield wires
         finally:
+            # It waits for nothing; but each wire has a turn, and none may be left out.
+            with trio.CancelScope(shield=True):
+                await wires.aclose()
             nursery.cancel_scope.cancel()
-            await wires.aclose()

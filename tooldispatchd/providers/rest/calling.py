@@ -246,6 +246,8 @@ class ApiCall:
         if stream.skipped and not stream.text and not stream.is_done:
             why = f"its stream had no answer, and {stream.skipped} lines that are no objects"
             return self._broken(stream, why, {})
+        if not stream.text:
+            return await self._answer([b'""'], self._job)
         return await self._answer([stream.text], msgspec.structs.replace(self._job, media_type=TEXT))
 
     async def _follow(self, reply: HttpReply, stream: TokenStream, held: Held | None) -> None:

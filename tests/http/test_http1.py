@@ -128,7 +128,8 @@ def test_any_bytes_are_an_answer_or_an_error(pieces: list[bytes]) -> None:
                 errors.append(error)
 
     trio.run(read)
-    assert all(error.was_sent and len(error.why) < 300 for error in errors)
+    # What answers in TLS has not read it.
+    assert all((error.was_sent or "TLS" in error.why) and len(error.why) < 300 for error in errors)
 
 
 @pytest.mark.parametrize(("headers", "is_read"), [(990, True), (1_001, False)])

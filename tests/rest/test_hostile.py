@@ -15,7 +15,7 @@ from tests.seeds.seeded import seeded
 
 # In processor time, as `tests.attack.stage` has it: beside other tests a fault of a page alone takes a tenth of it.
 TURN_MS: Final = 10.0 if "ATTACK_S" in os.environ else 250.0
-BYTES: Final = 8_000_000
+BYTES: Final = 8_000_000 if "ATTACK_S" in os.environ else 1_000_000
 CHUNKED: Final = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 JSON: Final = b"application/json"
 

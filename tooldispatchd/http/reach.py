@@ -4,7 +4,12 @@ import msgspec
 
 
 class OAuth(msgspec.Struct, frozen=True, kw_only=True):
-    """The daemon's identity at an authorization server; as `OAuthSpec`, with its secrets read."""
+    """The daemon's identity at an authorization server; as `OAuthSpec`, with its secrets read.
+
+    Where the configuration names the token endpoint itself, that is `token_url`; the client shows its secret there by
+    `client_auth` (RFC 7591, 2: `client_secret_basic` or `client_secret_post`), and `parameters` go along with each form
+    (an `audience`, a `resource`).
+    """
 
     grant: str
     client_id: str | None = None
@@ -14,6 +19,10 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
     algorithm: str = "RS256"
     scopes: tuple[str, ...] = ()
     redirect_port: int | None = None
+    token_url: str | None = None
+    refresh_token: str | None = None
+    client_auth: str = "client_secret_basic"
+    parameters: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         """Which grant; the rest may be secret."""

@@ -1,6 +1,6 @@
 """Tokens on disk: a file for each server, client and grant, read and replaced whole, readable by its owner alone.
 
-    DIRECTORY (0700)/DIGEST.json (0600)   the grant, sealed where there is a key
+    DIRECTORY (0700)/DIGEST.json (0600)   the tokens, sealed where there is a key
     DIRECTORY/DIGEST.lock                 held by the process that is about to change it: a daemon, or a login
 
 Names of files are digests that show no secret. Files are small and local: they are read and written at once, without
@@ -21,15 +21,12 @@ import stat
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 import trio
 
-from tooldispatchd.http.reach import OAuth
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
-from tooldispatchd.providers.mcp.oauth.documents import AuthorizationServer, ProtectedResource, RegisteredClient
-from tooldispatchd.providers.mcp.oauth.refusals import NEEDS_EXTRA, AuthorizationError
+from tooldispatchd.http.oauth.refusals import NEEDS_EXTRA, AuthorizationError
 
 # A registration and two metadata documents of 64 KiB each, which is what the flow reads at most, and the tokens.
 MAX_FILE_BYTES: Final = 512 * 1024
@@ -52,36 +49,22 @@ class TokenStoreError(AuthorizationError):
     """The store cannot be used; the text is a clause that says why, and shows nothing of its content."""
 
 
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens of an authorization server, and all that is needed to ask it again.
-
-    Times are seconds since 1970. Without `server` a token is refreshed where a server without metadata would have its
-    token endpoint.
-    """
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens that an authorization server gave; times are seconds since 1970."""
 
     access_token: str | None = None
     refresh_token: str | None = None
     scope: str | None = None
     refresh_at: float | None = None
-    """When the token is due to be replaced, a little before it ends; None where its end is not known."""
-    client: RegisteredClient | None = None
-    resource: ProtectedResource | None = None
-    server: AuthorizationServer | None = None
-    wanted: str | None = None
-    """Scopes that a server has asked for and that only a person can grant: the next login asks for them."""
-    trusted: tuple[str, ...] = ()
-    """Origins that the configuration does not list, to which a person who logged in said yes."""
+    """When the access token is due to be replaced, a little before it ends; None where its end is not known."""
 
     def __repr__(self) -> str:
         """Name the members that are set, and show no value."""
         held = [name for name in self.__struct_fields__ if getattr(self, name)]
-        return f"Grant({', '.join(held)})"
+        return f"{type(self).__name__}({', '.join(held)})"
 
 
-def entry_name(url: str, oauth: OAuth) -> str:
-    """The name of the entry that holds what `oauth` was granted at the server `url`."""
-    key = msgspec.json.encode([url, oauth.client_id or oauth.client_metadata_url, oauth.grant, sorted(oauth.scopes)])
-    return hashlib.sha256(key).hexdigest()[:40]
+_Kept = TypeVar("_Kept", bound=Tokens)
 
 
 def find_directory(environ: Mapping[str, str]) -> Path:
@@ -102,12 +85,16 @@ def find_directory(environ: Mapping[str, str]) -> Path:
     raise TokenStoreError("no directory for tokens: neither $STATE_DIRECTORY nor $XDG_STATE_HOME nor $HOME names one")
 
 
-class TokenStore:
-    """The files of one user. Making it touches none of them; each method raises `TokenStoreError`."""
+class TokenStore(Generic[_Kept]):
+    """The files of one user, each with a value of `kind`. Making it touches none of them.
 
-    __slots__ = ("_directory", "_seal", "_why_not")
+    Each method raises `TokenStoreError`.
+    """
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    __slots__ = ("_directory", "_kind", "_seal", "_why_not")
+
+    def __init__(self, environ: Mapping[str, str], kind: type[_Kept]) -> None:
+        self._kind = kind
         self._directory: Path | None = None
         self._seal: Seal | None = None
         self._why_not = ""
@@ -127,7 +114,7 @@ class TokenStore:
             raise TokenStoreError(self._why_not)
         return self._directory / f"{name}.json"
 
-    def read(self, name: str) -> Grant | None:
+    def read(self, name: str) -> _Kept | None:
         """The entry `name`, None where there is none."""
         path = self.path_of(name)
         self._require_key()
@@ -147,22 +134,22 @@ class TokenStore:
                 if self._seal is None:
                     raise TokenStoreError(f"cannot open {path}: it is sealed, and there is no credential {CREDENTIAL}")
                 content = self._seal.open(content, path.name)
-            return msgspec.json.decode(content, type=Grant)
+            return msgspec.json.decode(content, type=self._kind)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise TokenStoreError(f"cannot read {path}: {error.strerror}") from None
         except SealError as error:
             raise TokenStoreError(f"cannot open {path}: {error}") from None
-        except DECODE_ERRORS:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             # The cause would carry the content along.
             raise TokenStoreError(f"cannot read {path}: it is not a token file") from None
 
-    def write(self, name: str, grant: Grant) -> None:
-        """Replace the entry `name` by `grant`. Hold its lock."""
+    def write(self, name: str, tokens: _Kept) -> None:
+        """Replace the entry `name` by `tokens`. Hold its lock."""
         path = self._made(name)
         self._require_key()
-        content = msgspec.json.encode(grant)
+        content = msgspec.json.encode(tokens)
         if self._seal is not None:
             content = self._seal.close(content, path.name)
         try:

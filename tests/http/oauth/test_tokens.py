@@ -6,30 +6,25 @@ import pytest
 import trio
 import trio.testing
 
-from tooldispatchd.http.reach import OAuth
-from tooldispatchd.providers.mcp.oauth.documents import RegisteredClient
-from tooldispatchd.providers.mcp.oauth.tokens import (
+from tooldispatchd.http.oauth.tokens import (
     CREDENTIAL,
     LOCK_S,
     MAX_FILE_BYTES,
-    Grant,
     Seal,
     SealError,
+    Tokens,
     TokenStore,
     TokenStoreError,
-    entry_name,
     find_directory,
     find_seal,
 )
 
 KEY = bytes(range(32))
-GRANT = Grant(
-    access_token="secret-access", refresh_token="secret-refresh", scope="a", client=RegisteredClient(client_id="c")
-)
+TOKENS = Tokens(access_token="secret-access", refresh_token="secret-refresh", scope="a")
 
 
-def store_in(home: Path, **environ: str) -> TokenStore:
-    return TokenStore({"XDG_STATE_HOME": str(home)} | environ)
+def store_in(home: Path, **environ: str) -> TokenStore[Tokens]:
+    return TokenStore({"XDG_STATE_HOME": str(home)} | environ, Tokens)
 
 
 def file_in(home: Path, name: str = "entry") -> Path:
@@ -51,34 +46,13 @@ def test_the_directory_is_the_services_or_the_users(environ: dict[str, str], dir
 
 def test_a_store_without_a_directory_says_so_when_it_is_used() -> None:
     with pytest.raises(TokenStoreError, match="no directory for tokens"):
-        TokenStore({}).read("entry")
+        TokenStore({}, Tokens).read("entry")
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    store_in(tmp_path).write("entry", GRANT)
-    assert store_in(tmp_path).read("entry") == GRANT
+    store_in(tmp_path).write("entry", TOKENS)
+    assert store_in(tmp_path).read("entry") == TOKENS
     assert store_in(tmp_path).read("other") is None
-
-
-def test_a_file_with_all_that_a_server_says_is_read(tmp_path: Path) -> None:
-    store_in(tmp_path).write("entry", GRANT)
-    file_in(tmp_path).write_text(
-        """{"access_token":"a","refresh_token":"r","scope":"tools","refresh_at":1795424306.5,
-        "client":{"client_id":"client-0","redirect_uris":["http://127.0.0.1:44513/callback"],"response_types":["code"],
-          "token_endpoint_auth_method":"none","application_type":"native","issuer":"https://auth.example"},
-        "resource":{"resource":"https://docs.example/mcp","authorization_servers":["https://auth.example"],
-          "bearer_methods_supported":["header"]},
-        "issuer":"https://auth.example",
-        "server":{"issuer":"https://auth.example","authorization_endpoint":"https://auth.example/authorize",
-          "token_endpoint":"https://auth.example/token","response_types_supported":["code"]},
-        "wanted":null,"trusted":[]}"""
-    )
-    grant = store_in(tmp_path).read("entry")
-    assert grant is not None
-    assert grant.client is not None
-    assert grant.client.issuer == "https://auth.example"
-    assert grant.server is not None
-    assert grant.server.token_endpoint == "https://auth.example/token"
 
 
 def test_who_only_reads_makes_nothing(tmp_path: Path) -> None:
@@ -89,15 +63,19 @@ def test_who_only_reads_makes_nothing(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "tooldispatchd").write_text("")
     with pytest.raises(TokenStoreError, match=r"cannot make .*/tooldispatchd/oauth: Not a directory"):
-        store_in(tmp_path).write("entry", GRANT)
+        store_in(tmp_path).write("entry", TOKENS)
     with pytest.raises(TokenStoreError, match=r"cannot read .*: Not a directory"):
         store_in(tmp_path).read("entry")
 
 
 def test_a_directory_that_others_can_get_at_is_refused(tmp_path: Path) -> None:
-    store_in(tmp_path).write("entry", GRANT)
+    store_in(tmp_path).write("entry", TOKENS)
     file_in(tmp_path).parent.chmod(0o750)
-    for use in (store_in(tmp_path).read, store_in(tmp_path).forget, lambda name: store_in(tmp_path).write(name, GRANT)):
+    for use in (
+        store_in(tmp_path).read,
+        store_in(tmp_path).forget,
+        lambda name: store_in(tmp_path).write(name, TOKENS),
+    ):
         with pytest.raises(TokenStoreError, match=r"others may get at it \(mode 0750\)"):
             use("entry")
 
@@ -105,7 +83,7 @@ def test_a_directory_that_others_can_get_at_is_refused(tmp_path: Path) -> None:
 def test_nobody_else_can_get_at_it(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        store_in(tmp_path).write("entry", GRANT)
+        store_in(tmp_path).write("entry", TOKENS)
     finally:
         os.umask(before)
     file = file_in(tmp_path)
@@ -116,7 +94,7 @@ def test_nobody_else_can_get_at_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
 def test_a_file_that_others_can_get_at_is_refused(tmp_path: Path, mode: int) -> None:
-    store_in(tmp_path).write("entry", GRANT)
+    store_in(tmp_path).write("entry", TOKENS)
     file_in(tmp_path).chmod(mode)
     with pytest.raises(TokenStoreError, match=rf"others may get at it \(mode 0{mode:o}\)"):
         store_in(tmp_path).read("entry")
@@ -124,14 +102,14 @@ def test_a_file_that_others_can_get_at_is_refused(tmp_path: Path, mode: int) -> 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
-    store_in(tmp_path).write("entry", GRANT)
+    store_in(tmp_path).write("entry", TOKENS)
     os.chown(file_in(tmp_path), 65534, 65534)
     with pytest.raises(TokenStoreError, match="it belongs to another user"):
         store_in(tmp_path).read("entry")
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    store_in(tmp_path).write("other", GRANT)
+    store_in(tmp_path).write("other", TOKENS)
     file_in(tmp_path).symlink_to(file_in(tmp_path, "other"))
     with pytest.raises(TokenStoreError, match="cannot read"):
         store_in(tmp_path).read("entry")
@@ -139,7 +117,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"access_token":5,"refresh_token":"secret"}', b"\xff", b"[" * 9000])
 def test_a_file_that_is_none_of_ours_is_said_and_not_shown(tmp_path: Path, content: bytes) -> None:
-    store_in(tmp_path).write("entry", GRANT)
+    store_in(tmp_path).write("entry", TOKENS)
     file_in(tmp_path).write_bytes(content)
     with pytest.raises(TokenStoreError, match="it is not a token file") as caught:
         store_in(tmp_path).read("entry")
@@ -148,29 +126,29 @@ def test_a_file_that_is_none_of_ours_is_said_and_not_shown(tmp_path: Path, conte
 
 
 def test_a_file_over_the_bound_is_not_read(tmp_path: Path) -> None:
-    store_in(tmp_path).write("entry", GRANT)
+    store_in(tmp_path).write("entry", TOKENS)
     file_in(tmp_path).write_bytes(b" " * (MAX_FILE_BYTES + 1))
     with pytest.raises(TokenStoreError, match="over 512 KiB"):
         store_in(tmp_path).read("entry")
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    store_in(tmp_path).write("other", GRANT)
+    store_in(tmp_path).write("other", TOKENS)
     os.mkfifo(file_in(tmp_path))
     with pytest.raises(TokenStoreError, match="not a regular file"):
         store_in(tmp_path).read("entry")
 
 
 def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
-    store_in(tmp_path).write("entry", GRANT)
+    store_in(tmp_path).write("entry", TOKENS)
     with pytest.raises(TokenStoreError, match="File too large"):
-        store_in(tmp_path).write("entry", Grant(client=RegisteredClient(client_id="x" * MAX_FILE_BYTES)))
-    assert store_in(tmp_path).read("entry") == GRANT
+        store_in(tmp_path).write("entry", Tokens(scope="x" * MAX_FILE_BYTES))
+    assert store_in(tmp_path).read("entry") == TOKENS
     assert len(list(file_in(tmp_path).parent.iterdir())) == 1
 
 
 def test_what_is_forgotten_is_gone(tmp_path: Path) -> None:
-    store_in(tmp_path).write("entry", GRANT)
+    store_in(tmp_path).write("entry", TOKENS)
     assert store_in(tmp_path).forget("entry")
     assert not store_in(tmp_path).forget("entry")
     assert store_in(tmp_path).read("entry") is None
@@ -186,41 +164,41 @@ def key_in(home: Path, key: bytes = KEY) -> dict[str, str]:
 
 def test_with_a_key_nothing_is_readable_on_disk(tmp_path: Path) -> None:
     environ = key_in(tmp_path)
-    store_in(tmp_path, **environ).write("entry", GRANT)
+    store_in(tmp_path, **environ).write("entry", TOKENS)
     assert b"secret" not in file_in(tmp_path).read_bytes()
-    assert store_in(tmp_path, **environ).read("entry") == GRANT
+    assert store_in(tmp_path, **environ).read("entry") == TOKENS
 
 
 def test_a_sealed_file_without_its_key_is_said(tmp_path: Path) -> None:
-    store_in(tmp_path, **key_in(tmp_path)).write("entry", GRANT)
+    store_in(tmp_path, **key_in(tmp_path)).write("entry", TOKENS)
     with pytest.raises(TokenStoreError, match="it is sealed, and there is no credential tooldispatchd-token-key"):
         store_in(tmp_path).read("entry")
 
 
 def test_a_sealed_file_under_another_name_is_refused(tmp_path: Path) -> None:
     environ = key_in(tmp_path)
-    store_in(tmp_path, **environ).write("entry", GRANT)
+    store_in(tmp_path, **environ).write("entry", TOKENS)
     file_in(tmp_path).rename(file_in(tmp_path, "other"))
     with pytest.raises(TokenStoreError, match="or changed"):
         store_in(tmp_path, **environ).read("other")
 
 
 def test_an_open_file_is_read_with_a_key_and_sealed_by_the_next_write(tmp_path: Path) -> None:
-    store_in(tmp_path).write("entry", GRANT)
+    store_in(tmp_path).write("entry", TOKENS)
     sealing = store_in(tmp_path, **key_in(tmp_path))
-    assert sealing.read("entry") == GRANT
-    sealing.write("entry", GRANT)
+    assert sealing.read("entry") == TOKENS
+    sealing.write("entry", TOKENS)
     assert b"secret" not in file_in(tmp_path).read_bytes()
 
 
 def test_a_key_that_is_none_is_said_when_the_store_is_used(tmp_path: Path) -> None:
     store = store_in(tmp_path, **key_in(tmp_path, b"short"))
     with pytest.raises(TokenStoreError, match="shorter than 32 bytes"):
-        store.write("entry", GRANT)
+        store.write("entry", TOKENS)
 
 
 def test_what_cannot_be_opened_can_be_forgotten(tmp_path: Path) -> None:
-    store_in(tmp_path, **key_in(tmp_path)).write("entry", GRANT)
+    store_in(tmp_path, **key_in(tmp_path)).write("entry", TOKENS)
     assert store_in(tmp_path, **key_in(tmp_path, b"short")).forget("entry")
 
 
@@ -310,16 +288,5 @@ async def test_a_lock_that_is_never_given_up_is_waited_for_no_longer_than_a_flow
     assert trio.current_time() - began == pytest.approx(LOCK_S, abs=0.1)
 
 
-# --- names ---
-
-
-def test_entries_differ_by_server_client_grant_and_scopes_and_show_none_of_them() -> None:
-    plain = OAuth(grant="x")
-    others = [OAuth(grant="x", client_id="c"), OAuth(grant="y"), OAuth(grant="x", scopes=("s",))]
-    names = {entry_name("https://b/", plain), *(entry_name("https://a/", each) for each in (plain, *others))}
-    assert len(names) == 5
-    assert all(len(name) == 40 and name.isalnum() for name in names)
-
-
 def test_no_repr_shows_a_token() -> None:
-    assert repr(GRANT) == "Grant(access_token, refresh_token, scope, client)"
+    assert repr(TOKENS) == "Tokens(access_token, refresh_token, scope)"

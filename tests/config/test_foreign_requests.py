@@ -1,5 +1,6 @@
 """Requests as netdata's ai-agent writes them: what they become, and exact reports on what is wrong with them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def tool(directory: Path, name: str) -> ToolSpec:
     return load(directory, {"restTools": EXAMPLES}, environ=ENVIRON).config.tools[name]
 
 
-def request(directory: Path, name: str, values: dict[str, object]) -> BuiltRequest:
+def request(directory: Path, name: str, values: Mapping[str, object]) -> BuiltRequest:
     declared = load(directory, {"restTools": EXAMPLES}, environ=ENVIRON).tools[name]
     assert declared.rest is not None
     return declared.rest.builder.build(values)

@@ -7,7 +7,6 @@ built when it is first asked for, whatever the order of the tables, and one that
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Final
 
 import msgspec
@@ -47,6 +46,8 @@ _ONLY: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
+# Looked up once: for a thousand tools that takes as long as all else.
+_DEFAULTS: Final = {field.name: field.default for field in msgspec.structs.fields(ToolSpec)}
 # What a request takes that says nothing of parameters.
 _NOTHING: Final = Record(())
 
@@ -283,9 +284,8 @@ class _ToolBuilder:
         if len(ways) != 1:
             found = f"this one has {' and '.join(ways)}" if ways else "this one has none"
             self._refuse(f"a tool has exactly one way to run, {found}", allowed=", ".join((*WAYS, "builtin")))
-        defaults = _defaults()
         for key, own in _ONLY.items() if ways else ():
-            is_said = getattr(spec, key) != defaults[key] and getattr(spec, key) not in ((), {})
+            is_said = getattr(spec, key) != _DEFAULTS[key] and getattr(spec, key) not in ((), {})
             if is_said and not set(own) & set(ways):
                 self._refuse(f"only a tool with {' or '.join(own)} has {key}", key)
         self.problems += problems_of(spec, ("tools", self._name))
@@ -372,12 +372,6 @@ class _ToolBuilder:
         except ExpressionError as error:
             self._refuse(str(error), *keys, value=text)
             return None
-
-
-@cache
-def _defaults() -> dict[str, object]:
-    """What each key of a tool is where it is not said; to look it up takes a millisecond."""
-    return {field.name: field.default for field in msgspec.structs.fields(ToolSpec)}
 
 
 def _result_of_inline(spec: ToolSpec, source: Type) -> Type:

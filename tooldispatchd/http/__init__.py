@@ -4,5 +4,5 @@
           ├─▶ places                       origins, and where a server may lead
           └─▶ reply ◀─ eventstream         a body in bounded steps; the events in it
 
-`wire` sends requests and knows where they may go. Nothing here knows a protocol above HTTP.
+`wire` sends requests and knows where they may go; `oauth` has tokens for them. No protocol above HTTP is known here.
 """

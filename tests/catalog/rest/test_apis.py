@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+
 import msgspec
 import pytest
 
@@ -7,7 +9,7 @@ from tooldispatchd.catalog.rest.declared import ApiCredentials
 from tooldispatchd.catalog.specs import Config
 
 
-def catalog(table: dict[str, object]) -> Catalog:
+def catalog(table: Mapping[str, object]) -> Catalog:
     built = build_catalog(msgspec.convert(table, Config))
     assert isinstance(built, Catalog), built
     return built

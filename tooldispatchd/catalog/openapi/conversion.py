@@ -134,24 +134,37 @@ class Conversion:
     def unusable(self, roots: Mapping[str, Object]) -> dict[str, str]:
         """Why the compiler refuses some of the schemas that `whole` has made, by their names.
 
-        All are tried as one, so that each definition is compiled once; where that is refused, either half of them.
+        Those that are whole are tried as one, so that each definition is compiled once; where that is refused, either
+        half of them.
         """
-        names = list(roots)
-        if len(names) < 2:
-            return {name: why for name in names if (why := _refusal(roots[name])) is not None}
-        used = set[str]().union(*(object_of(root.get("$defs")) for root in roots.values()))
-        bare = {name: {key: part for key, part in root.items() if key != "$defs"} for name, root in roots.items()}
+        refused: dict[str, str] = {}
+        waiting = [[name for name, root in roots.items() if self._is_whole(root)]]
+        waiting += [[name] for name, root in roots.items() if not self._is_whole(root)]
+        for names in waiting:
+            if len(names) == 1:
+                why = _refusal(roots[names[0]])
+                refused |= {} if why is None else {names[0]: why}
+            elif not self._is_usable([roots[name] for name in names]):
+                waiting += [names[: len(names) // 2], names[len(names) // 2 :]]
+        return refused
+
+    def _is_whole(self, root: Object) -> bool:
+        """Whether all definitions of a schema are as the document has them."""
+        return all(part is self._made[name] for name, part in object_of(root.get("$defs")).items())
+
+    def _is_usable(self, roots: list[Object]) -> bool:
+        """Whether the compiler takes all of these together."""
+        used = set[str]().union(*(object_of(root.get("$defs")) for root in roots))
+        bare = {
+            str(number): {key: part for key, part in root.items() if key != "$defs"}
+            for number, root in enumerate(roots)
+        }
         bundle: Object = {"properties": bare, "$defs": {name: self._made[name] for name in used}}
         try:
             validator_of(bundle)
-            is_usable = unfold(bundle).applied <= MAX_UNFOLDED
+            return unfold(bundle).applied <= MAX_UNFOLDED
         except (ValueError, UnfoldError):
-            is_usable = False
-        if is_usable:
-            return {}
-        halves = names[: len(names) // 2], names[len(names) // 2 :]
-        first, second = ({name: roots[name] for name in half} for half in halves)
-        return self.unusable(first) | self.unusable(second)
+            return False
 
     def _definition(self, name: str) -> Object:
         """What a name stands for."""

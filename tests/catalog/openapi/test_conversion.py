@@ -287,4 +287,11 @@ def test_whatever_a_document_has_in_the_place_of_a_schema_can_be_compiled_or_is_
         return
     jsonschema_rs.meta.validate(whole)
     assert made.unusable({"x": whole}) == {}
-    assert b"null" not in msgspec.json.encode(whole).replace(b'"null"', b"")
+    # TOML has no null.
+    assert not holds_null(whole)
+
+
+def holds_null(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(holds_null, value.values() if isinstance(value, dict) else value))
+    return value is None

@@ -141,6 +141,10 @@ def test_a_path_is_taken_as_authors_write_it(path: str, values: dict[str, str], 
     assert sent(the_tool({}, path), values)[0] == target
 
 
+def test_a_path_that_leads_upwards_is_left_out() -> None:
+    assert adapted(document({"/a/../b": {"get": {}}})).left_out == (LeftOut("GET /a/../b", "its path leads upwards"),)
+
+
 def test_a_query_in_a_path_is_one() -> None:
     assert sent(the_tool({}, "/a?action=list&lat={lat}"), {"lat": "5"})[:2] == ("/a", "action=list&lat=5")
 

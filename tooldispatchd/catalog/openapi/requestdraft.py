@@ -23,6 +23,7 @@ from tooldispatchd.catalog.speckinds import HEADER_NAME_PATTERN
 # As the strictest provider takes names of properties (Anthropic's reference of tools).
 MAX_FIELD: Final = 64
 _NOT_IN_FIELD: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_DOTS: Final = frozenset((".", ".."))
 _TEMPLATED: Final = re.compile(r"\{([^{}]+)\}")
 # What else stands in a name's braces: how it is written, a pattern.
 _NAME: Final = re.compile(r"[^*+:,{}]+")
@@ -100,6 +101,8 @@ class RequestDraft:
 
     def finish(self) -> Object:
         """The schema of the input, with `path` put into the request. Raises `UnfitError`."""
+        if not _DOTS.isdisjoint(self._path.partition("?")[0].split("/")):
+            raise UnfitError("its path leads upwards")
         # Texts and names in turn. One that no parameter declares is one all the same.
         texts = _TEMPLATED.split(self._path)
         for number, name in enumerate(map(_name_in, texts[1::2])):

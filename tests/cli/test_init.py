@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.spawned import without_places
-from tests.providers.mcp.http.certificates import Authority
+from tests.http.certificates import Authority
 from tooldispatchd.catalog import specs
 from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.cli import init

@@ -138,6 +138,13 @@ def test_counting_ends_somewhere() -> None:
     assert grep("HIT", limit=1).endswith("\n… at least 9,999 of 10,000 matching lines left out …")
 
 
+def test_a_search_ends_with_the_time_of_its_call() -> None:
+    Path("x").write_text("HIT\n")
+    assert grep_in(context(left_s=0.0), "HIT") == (
+        "No line in . matches HIT.\n… the search had no more time: name other places, or include fewer files …"
+    )
+
+
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*)*(.*)*x$", "a*" * 100 + "b"])
 def test_no_pattern_is_slow(pattern: str) -> None:
     Path("x").write_text(("a" * 400 + "!\n") * 2_000)

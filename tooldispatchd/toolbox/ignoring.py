@@ -6,6 +6,7 @@
 import os
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
@@ -44,17 +45,33 @@ class IgnoreRules:
         return False
 
 
-def rules_above(directory: Path, workspace: Path) -> IgnoreRules:
+def rules_above(directory: Path, workspace: str | None) -> IgnoreRules:
     """The rules for `directory` that stand above it in the workspace; none if they ignore it: it was asked for."""
-    rules = IgnoreRules()
-    if directory.is_relative_to(workspace):
-        at = workspace
-        for name in directory.relative_to(workspace).parts:
+    rules, at = IgnoreRules(), Path(workspace or Path.cwd()).resolve()
+    if directory.is_relative_to(at):
+        for name in directory.relative_to(at).parts:
             rules = rules.within(at)
             at /= name
             if rules.ignores(str(at), directory=True):
                 return IgnoreRules()
     return rules
+
+
+def ignored_below(top: Path, workspace: str | None) -> Callable[[tuple[str, ...]], bool]:
+    """Asks whether git ignores the file at a path below `top`, given name by name."""
+    known = {(): rules_above(top, workspace).within(top)}
+
+    def is_ignored(parts: tuple[str, ...]) -> bool:
+        for depth in range(1, len(parts) + 1):
+            above, here, is_directory = parts[: depth - 1], parts[:depth], depth < len(parts)
+            at = top.joinpath(*here)
+            if known[above].ignores(str(at), directory=is_directory):
+                return True
+            if is_directory and here not in known:
+                known[here] = known[above].within(at)
+        return False
+
+    return is_ignored
 
 
 def _spec(path: Path) -> GitIgnoreSpec | None:

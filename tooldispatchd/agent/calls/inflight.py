@@ -354,7 +354,9 @@ class InFlight:
         """Start a call that has a place among its agent's, unless another has its state, or its gate has no place."""
         plan = call.plan
         assert plan is not None
-        if plan.state is not None and not self._context.take_state(plan.state, call):
+        # A job that an input asked for may be a server that runs for hours: the state is no one's alone for so long.
+        is_beside = call.job is not None and plan.may_ask_for_job
+        if plan.state is not None and not is_beside and not self._context.take_state(plan.state, call):
             call.enter(CallEvent.BAR, plan.limit_s, since=call.queued_at)
             return
         is_outside = plan.gate is not None and call.machine.state is CallState.ADMITTED

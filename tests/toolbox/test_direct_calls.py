@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 import trio
@@ -76,7 +76,7 @@ CALLS: Final[list[tuple[str, dict[str, Any]]]] = [
     ("fetch", {"url": "ftp://127.0.0.1"}),
     ("search", {"query": "x"}),
 ]
-OPTIONS: Final = {
+OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "bash": {"session": True},
     "python": {"session": True},
     "fetch": {"private": True},
@@ -122,7 +122,7 @@ def of_this_process() -> dict[str, object]:
 
 def called(tool: str, ctx: ToolContext, fields: dict[str, Any]) -> None:
     tool_set = next(each for each in SETS.values() if tool in each.tools)
-    function: Callable[..., Any] = find_function(f"tooldispatchd.toolbox.{tool_set.tools[tool].function}")
+    function = cast("Callable[..., Any]", find_function(f"tooldispatchd.toolbox.{tool_set.tools[tool].function}"))
     wanted = {"ctx": ctx} if "ctx" in function.__annotations__ else {}
     try:
         if asyncio.iscoroutinefunction(function):

@@ -53,6 +53,20 @@ def test_a_hunk_is_found_where_its_context_stands() -> None:
     assert "Hunk 1 stood 3 lines below." in said
 
 
+def test_a_hunk_that_stands_at_several_places_is_made_where_it_says_or_nowhere() -> None:
+    Path("x").write_text("a\nb\na\nb\n")
+    call("@@ -3,2 +3,2 @@\n a\n-b\n+B\n", "x")
+    assert Path("x").read_text() == "a\nb\na\nB\n"
+    Path("x").write_text("a\nb\na\nb\n")
+    with pytest.raises(ToolFailedError) as caught:
+        call("@@ -2,2 +2,2 @@\n a\n-b\n+B\n", "x")
+    assert str(caught.value) == (
+        "cannot change x: hunk 1 (@@ -2,2 +2,2 @@) stands in it 2 times, at lines 1, 3, and not where it says; "
+        "nothing was changed: correct its line, or give more of what stands around it"
+    )
+    assert Path("x").read_text() == "a\nb\na\nb\n"
+
+
 def test_wrong_counts_do_not_matter() -> None:
     Path("x").write_text("a\nb\n")
     call("@@ -1,9 +1,7 @@\n a\n-b\n+B\n", "x")

@@ -59,7 +59,7 @@ def rules_above(directory: Path, workspace: str | None) -> IgnoreRules:
 
 def ignored_below(top: Path, workspace: str | None) -> Callable[[tuple[str, ...]], bool]:
     """Asks whether git ignores the file at a path below `top`, given name by name."""
-    known = {(): rules_above(top, workspace).within(top)}
+    known: dict[tuple[str, ...], IgnoreRules] = {(): rules_above(top, workspace).within(top)}
 
     def is_ignored(parts: tuple[str, ...]) -> bool:
         for depth in range(1, len(parts) + 1):

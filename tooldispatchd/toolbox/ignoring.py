@@ -20,6 +20,8 @@ _MAX_BYTES: Final = 256 * 1024
 # 0.2 s, with each more fifty times as long.
 _MAX_STARS: Final = 4
 _STAR: Final = re.compile(r"\*\*(?=/|$)|\*")
+# What is in a directory and not that itself, as git reads it; pathspec takes the directory with it.
+_ALL_WITHIN: Final = re.compile(r"/\*\*(?=/? *$)")
 
 
 class IgnoreRules:
@@ -93,6 +95,6 @@ def _pattern(line: str) -> GitIgnoreSpecPattern | None:
     if len(_STAR.findall(line)) > _MAX_STARS:
         return None
     try:
-        return GitIgnoreSpecPattern(line)
+        return GitIgnoreSpecPattern(_ALL_WITHIN.sub("/**/*", line))
     except (ValueError, re.error):  # as in git, one bad line is passed over
         return None

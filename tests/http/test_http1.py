@@ -128,4 +128,16 @@ def test_any_bytes_are_an_answer_or_an_error(pieces: list[bytes]) -> None:
                 errors.append(error)
 
     trio.run(read)
-    assert all(error.was_sent and len(error.why) < 300 for error in errors)
+    # What answers in TLS has not read it.
+    assert all((error.was_sent or "TLS" in error.why) and len(error.why) < 300 for error in errors)
+
+
+@pytest.mark.parametrize(("headers", "is_read"), [(990, True), (1_001, False)])
+async def test_an_answer_with_more_headers_than_any_has_is_refused(headers: int, *, is_read: bool) -> None:
+    async with connected() as (connection, _, theirs):
+        await theirs.send_all(b"HTTP/1.1 204 x\r\n" + b"a:\r\n" * headers + b"\r\n")
+        if is_read:
+            assert (await connection.ask(request(), b"")).status_code == 204
+            return
+        with pytest.raises(WireError, match="more than 1000 headers"):
+            await connection.ask(request(), b"")

@@ -16,6 +16,7 @@ from tooldispatchd.catalog.meanings import Declared, build_types, strip_stream, 
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.processes import Process, unrun_agents
 from tooldispatchd.catalog.profiles import Profile, build_profiles, digest_of, disabled_uses, token_problem
+from tooldispatchd.catalog.rest.declared import RestApi, build_apis
 from tooldispatchd.catalog.servers import Binding, binding_of, build_servers
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
@@ -31,10 +32,10 @@ class Catalog(msgspec.Struct, frozen=True):
     """What sessions share: they read it and never change it.
 
     `tools` and `processes` by declared name, `profiles` by name, `servers` by binding, those that have no table of
-    their own too; `warnings` are whole sentences for the log. `tokens` holds the SHA-256 of each profile's token,
-    where it has one; `config` holds none. `agent_specs` are what agents that `agent_command` runs are told, by process.
-    `enforceable` is what of its programs' bounds the machine can enforce, as far as any are asked for. `aliases` are
-    further names of tools, each with the tool's own.
+    their own too; `apis` are those of HTTP, likewise; `warnings` are whole sentences for the log. `tokens` holds the
+    SHA-256 of each profile's token, where it has one; `config` holds none. `agent_specs` are what agents that
+    `agent_command` runs are told, by process. `enforceable` is what of its programs' bounds the machine can enforce, as
+    far as any are asked for. `aliases` are further names of tools, each with the tool's own.
     """
 
     config: Config
@@ -47,6 +48,7 @@ class Catalog(msgspec.Struct, frozen=True):
     agent_specs: dict[str, bytes] = {}
     enforceable: Enforceable = Enforceable()
     aliases: dict[str, str] = {}
+    apis: dict[str, RestApi] = {}
 
     @property
     def is_protected(self) -> bool:
@@ -76,21 +78,24 @@ def build_catalog(
         agents = {name: msgspec.structs.replace(profile, token=None) for name, profile in config.agents.items()}
         config = msgspec.structs.replace(config, agents=agents)
     servers, warnings, problems = build_servers(config)
-    tools, processes, wrong_tools = build_tools(config, servers, signatures)
+    apis = build_apis(config)
+    tools, processes, wrong_tools = build_tools(config, servers, signatures, apis)
     profiles, unknown = build_profiles(config, servers)
-    problems = [*problems, *wrong_tools, *alias_problems(config), *unknown, *find_cycles(config), *wrong]
+    problems = [*problems, *apis.problems, *wrong_tools, *alias_problems(config), *unknown]
+    problems = [*problems, *find_cycles(config), *wrong]
     # What is not there, or wrong in itself, has been told.
     problems = problems or workspace_problems(config, profiles, servers)
     if problems:
         return problems
-    warnings = [*warnings, *disabled_uses(config, servers), *unrun_agents(config), *_idle_workspaces(config)]
+    warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]
+    warnings += _idle_workspaces(config)
     specs: dict[str, bytes] = {}
     if config.agent_command is not None:
         declared, _ = build_types(config.types)
         agents_run = (each for each in processes.values() if each.kind == "agent" and each.spec.command is None)
         specs = {agent.name: _agent_spec(agent, declared, servers) for agent in agents_run}
     told = (config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
-    return Catalog(*told, aliases=aliases_of(config))
+    return Catalog(*told, aliases=aliases_of(config), apis=dict(apis.apis))
 
 
 def _idle_workspaces(config: Config) -> list[str]:

@@ -17,9 +17,11 @@ are `file://` URIs, users and groups are numbers, and no profile's token is left
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
+from tooldispatchd.catalog.restspecs import AnnotationsSpec, ForeignRestSpec, RestApiSpec, RestSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
     ISSUER_PATTERN,
@@ -328,8 +330,8 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
 
 
 class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
-    """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command`, `python` and
-    `builtin` runs it."""
+    """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command`, `python`,
+    `rest` and `builtin` runs it."""
 
     type: str | None = None
     """`A -> B`, as text. Inferred where its process or expression says it; without it and without schemas a `command`
@@ -389,6 +391,10 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     exit_codes: ExitCodes | None = None
     """The exit codes with which a `command` has given an answer, by default `[0]`; any other is a failure. With
     `"result"` each has, and the answer is the text of its stdout and stderr, with the code as the last line."""
+    rest: RestSpec | None = None
+    """A request to an HTTP API, see [HTTP APIs](#http-apis)."""
+    annotations: AnnotationsSpec | None = None
+    """Hints about a tool with `rest`, for whoever decides about calls: whether it only reads, whether it destroys."""
     python: Annotated[str, Meta(pattern=PYTHON_PATTERN)] | None = None
     """A typed Python function, as `package.module:function`, see [Python functions](#python-functions)."""
     builtin: SecretChoice[str] | None = None
@@ -543,8 +549,12 @@ class Config(Spec, frozen=True, kw_only=True):
     [`[types]`](#types)."""
     mcp: dict[Binding, McpSpec] = {}
     """MCP servers: [`[mcp.NAME]`](#mcpname)."""
+    rest: dict[Binding, RestApiSpec] = {}
+    """HTTP APIs that several tools use: [`[rest.NAME]`](#restname)."""
     tools: dict[Name, ToolSpec] = {}
     """Tools: [`[tools.NAME]`](#toolsname)."""
+    rest_tools: dict[Name, ForeignRestSpec] = msgspec.field(name="restTools", default_factory=dict)
+    """Requests as netdata's ai-agent writes them, each a tool of its name: [`[restTools.NAME]`](#resttoolsname)."""
     toolbox: dict[Name, ToolboxSpec] = {}
     """Sets of tools that come with the daemon, for files, a shell, the web and more:
     [`[toolbox.NAME]`](#toolboxname)."""
@@ -556,7 +566,7 @@ class Config(Spec, frozen=True, kw_only=True):
     tables here."""
     mcp_json: tuple[SomeWord, ...] = ()
     """JSON or YAML files in which other MCP clients keep their servers (`mcpServers`, or `servers`); each server is
-    [one more in `[mcp]`](#servers-of-other-clients)."""
+    [one more in `[mcp]`](#servers-of-other-clients), and each request under `restTools` one more tool."""
     agent_command: Secret[Argv] | None = None
     """The program that runs an agent process without a `command`: these words, and the path of the file with its
     spec."""

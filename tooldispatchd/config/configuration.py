@@ -25,7 +25,13 @@ from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.config.config_report import MAX_SHOWN, Finding, Sources, printable
-from tooldispatchd.config.credentials import SERVERS, exposed_secrets, take_credentials, with_credentials
+from tooldispatchd.config.credentials import (
+    REACHED,
+    api_credentials,
+    exposed_secrets,
+    take_credentials,
+    with_credentials,
+)
 from tooldispatchd.config.expansion import expand
 from tooldispatchd.config.files import UnusableFileError, read_text
 from tooldispatchd.config.http_places import http_problems, http_warnings
@@ -113,12 +119,18 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
         made = take_toolboxes(table, credentials.secrets)
         _refuse(sources, (*credentials.problems, *made.problems))
         sources.made, offers = made.places, made.warnings
+    if "restTools" in table:
+        from tooldispatchd.config.foreign_requests import take_requests  # noqa: PLC0415  # as few
+
+        requests = take_requests(table)
+        _refuse(sources, (*credentials.problems, *requests.problems))
+        sources.made = {**sources.made, **requests.places}
     catalog = _build(table, credentials.tokens, directory, environ)
     # Of a token that could not be read, and of a user who is not there, the catalog would tell once more.
     told = {path for problem in credentials.problems for path in (problem.path, problem.path[:2])}
     problems = [] if isinstance(catalog, Catalog) else [each for each in catalog if each.path not in told]
     pem_problems: Iterable[Problem] = ()
-    if any(True for server in SERVERS for key in ("ca", "cert") for _ in places(table, (*server, key))):
+    if any(True for server in REACHED for key in ("ca", "cert") for _ in places(table, (*server, key))):
         from tooldispatchd.config.pem_files import check_pem_files  # noqa: PLC0415  # OpenSSL is loaded with it
 
         pem_problems = check_pem_files(table)
@@ -127,6 +139,10 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     finished = msgspec.structs.replace(
         catalog,
         servers=with_credentials(catalog.servers, credentials.secrets),
+        apis={
+            name: msgspec.structs.replace(api, credentials=api_credentials(api, credentials.secrets))
+            for name, api in catalog.apis.items()
+        },
         warnings=(
             *catalog.warnings,
             *credentials.warnings,

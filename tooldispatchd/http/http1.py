@@ -5,6 +5,7 @@ something fails.
 """
 
 import math
+import re
 import ssl
 from typing import Final
 
@@ -19,8 +20,11 @@ USER_AGENT: Final = ("User-Agent", "tooldispatchd/0.1.0")
 # A request of the largest size on a slow line; a server that reads nothing for so long will not answer either.
 WRITE_S: Final = 30.0
 # Status line and headers, and each of the lines around chunks. Servers send 1 KiB; cookies and policies, 8. It is what
-# Node's client takes, too. h11 reads a head in one go, at 3 µs a header: beyond this a flood of them holds others up.
+# Node's client takes, too.
 MAX_HEADER_BYTES: Final = 16 * 1024
+# h11 reads a head in one go, at 3 to 5 µs a header: a flood of them would hold others up. Servers send some dozens.
+MAX_HEADER_LINES: Final = 1_000
+_HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 # 100 Continue and 103 Early Hints come once or twice.
 MAX_INTERIM: Final = 16
 _CHUNK_BYTES: Final = 64 * 1024
@@ -87,6 +91,7 @@ class Http1:
         # Whether the next exchange can be had here: nothing failed, nothing was closed, nothing was sent in part.
         self._is_sound = True
         self._in_turn = 0
+        self._head_lines = 0
         self._is_at_end = False
         # What was read and is not h11's yet.
         self._unfed = memoryview(b"")
@@ -95,6 +100,7 @@ class Http1:
     async def ask(self, request: h11.Request, body: Text) -> h11.Response:
         """Send a request and read the answer's head. Raises `WireError`; the body is `receive`d."""
         before = self._socket.sent
+        self._head_lines = 0
         try:
             try:
                 await self._write(request, body)
@@ -190,6 +196,7 @@ class Http1:
                     continue
                 chunk = bytes(await self._stream.receive_some(_CHUNK_BYTES))
                 self._in_turn = 0
+                self._count_head(chunk)
                 if chunk.count(b"\n") > _DENSE_LINES:
                     self._unfed = memoryview(chunk)
                     continue
@@ -214,6 +221,13 @@ class Http1:
                 raise self._unanswered(said) from error
             raise WireError("the server broke the connection off within its answer", was_sent=True) from error
         return event
+
+    def _count_head(self, chunk: bytes) -> None:
+        """Raise `WireError` where an answer has more headers than any has."""
+        if self._h11.their_state is h11.SEND_RESPONSE:
+            self._head_lines += _HEAD_END.split(chunk, maxsplit=1)[0].count(b"\n")
+            if self._head_lines > MAX_HEADER_LINES:
+                raise WireError(f"its answer has more than {MAX_HEADER_LINES} headers", was_sent=True)
 
     def _unanswered(self, said: str = "") -> WireError:
         if self._h11.trailing_data[0]:

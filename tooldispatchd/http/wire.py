@@ -8,6 +8,7 @@ A wire has no tasks: an exchange lives in the task that makes it. It keeps no co
 but connecting and writing takes is the caller's to bound.
 """
 
+import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol, Self
@@ -150,6 +151,14 @@ class HttpWire:
             return reply.status, await reply.read(MAX_FETCHED_BYTES)
         finally:
             self._put_back(reply)
+
+    def close_idle(self) -> float:
+        """Close the connections that have been idle for too long; when the next one is due, infinite where none is."""
+        now = trio.current_time()
+        for idle in [each for each in self._idle if each[1].idle_until <= now]:
+            self._idle.remove(idle)
+            idle[1].close()
+        return min((connection.idle_until for _, connection in self._idle), default=math.inf)
 
     async def aclose(self) -> None:
         """Close every TCP connection, also those of exchanges that are under way. It waits for nothing."""
@@ -297,13 +306,11 @@ class HttpWire:
 
     def _take_idle(self, origin: Origin) -> Http1 | None:
         """The idle connection to an origin that was used last and is still open, if there is one."""
-        # What has been idle for too long stands first, as what is used goes to the end.
-        while self._idle and self._idle[0][1].idle_until <= trio.current_time():
-            self._idle.pop(0)[1].close()
+        self.close_idle()
         for index in range(len(self._idle) - 1, -1, -1):
             if self._idle[index][0] == origin:
                 _, connection = self._idle.pop(index)
-                if connection.idle_until > trio.current_time() and connection.is_alive():
+                if connection.is_alive():
                     return connection
                 connection.close()
         return None

@@ -178,7 +178,8 @@ def agent_schema(ports: Row) -> Row:
         "required": ["__port"],
     }
     others = [_object(port) for port in kinds if port is not request]
-    lines = [*others, plain | {"not": {"required": ["msg"]}}, nested, short, private]
+    has_msg = {"required": ["msg"], "properties": {"msg": {"type": "object"}}}
+    lines = [*others, plain | {"not": has_msg}, nested, short, private]
     about = (
         "A line from an agent. Lengths are in characters here; the protocol counts bytes in UTF-8, which are no fewer."
     )

@@ -11,7 +11,6 @@ import pytest
 
 from docs.generate import generated, registry
 from tooldispatchd.wire import messages
-from tooldispatchd.wire.faults import CATEGORY, Code
 
 PROTOCOL: Final = Path(__file__).parent.parent / "protocol"
 SCHEMAS: Final = {path.name.partition(".")[0]: path for path in (PROTOCOL / "schema" / "1").glob("*.schema.json")}
@@ -55,11 +54,6 @@ def validator(name: str) -> Any:
 @pytest.mark.parametrize("path", sorted(generated()), ids=lambda path: path.name)
 def test_what_is_generated_is_as_the_registry_and_the_structs_say(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == generated()[path]
-
-
-def test_every_fault_code_is_in_the_registry_with_its_category() -> None:
-    rows = [(fault["code"], fault["category"]) for fault in registry("faults")["faults"]]
-    assert sorted(rows) == sorted((code.value, CATEGORY[code].value) for code in Code)
 
 
 def test_every_port_of_the_registry_has_its_struct() -> None:

@@ -670,7 +670,7 @@ class Piped(Way):
 
 
 class Referee:
-    """One channel's account of ids: an answer answers a request that is open, and at the end none is."""
+    """One channel's account of ids: an answer answers a request that is open, and none is answered twice."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[object, object], int] = {}

@@ -129,7 +129,7 @@ const BEHAVIOURS = {
   twice: (call) => call.end([call.value, call.value]),
   double: (call) => call.end(call.value * 2),
   discard: (call) => call.end(null),
-  upper: (call) => call.end(call.value.toUpperCase()),
+  upper: (call) => call.end(call.value.replace(/[a-z]/g, (letter) => letter.toUpperCase())),
   trace: (call) => call.end(TRACE.test(call.request.traceparent ?? "") ? call.request.traceparent : ""),
   never: () => {},
   after_ms: (call, { ms }) => call.later(() => call.end(call.value), ms),

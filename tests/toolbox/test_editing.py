@@ -2,7 +2,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.forked.python.test_context import context
@@ -52,6 +52,8 @@ def test_line_ends_of_a_file_are_kept(text: str, old: str, new: str) -> None:
         assert written == (text.replace(old, new).replace("\n", read.newline)).encode()
 
 
+# Each writes a file to the disk.
+@settings(max_examples=30)
 @given(TEXTS, st.lists(st.tuples(PARTS, TEXTS), min_size=1, max_size=5))
 def test_several_edits_are_the_edits_one_by_one(text: str, pairs: list[tuple[str, str]]) -> None:
     expected = text

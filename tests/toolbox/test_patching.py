@@ -34,7 +34,7 @@ def test_a_diff_of_difflib_gives_the_second_text(old: str, new: str) -> None:
 
 @given(TEXTS, TEXTS)
 def test_a_diff_of_ours_gives_the_second_text(old: str, new: str) -> None:
-    if whole := unified(old, new, "x"):
+    if whole := "".join(unified(lines_of(old), lines_of(new), "x")):
         assert applied("x", old, parse(whole).hunks) == (new, [])
 
 

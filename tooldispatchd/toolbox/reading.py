@@ -131,6 +131,7 @@ def _skipped(text: TextIO, most: int) -> int:
             text.seek(place)
             break
         skipped += lines
+        is_within = not block.endswith("\n")
     while skipped < most and (piece := text.readline(_BLOCK)):
         is_within = not piece.endswith("\n")
         skipped += not is_within

@@ -24,12 +24,6 @@ Key = Annotated[str, Meta(max_length=MAX_KEY_CHARS)]
 Notes = dict[str, str]
 
 
-class ScratchpadOptions(msgspec.Struct, frozen=True):
-    """The options of the toolbox that are read here."""
-
-    shared: str | None = None
-
-
 def scratchpad(
     action: Annotated[Action, Meta(description="get, set, append and delete need a key; set and append a value.")],
     ctx: ToolContext,
@@ -37,7 +31,7 @@ def scratchpad(
     value: Annotated[str | None, Meta(description="The text of a note, or what is appended to it.")] = None,
 ) -> str:
     """Keep notes by keys: get, set, append, delete, list, clear. They outlive what you remember."""
-    shared = msgspec.convert(ctx.options, ScratchpadOptions).shared
+    shared = ctx.options.get("shared")
     if shared is None:
         return act(ctx.state, action, key, value, max_bytes=MAX_BYTES)
     with shared_notes(Path(shared), ctx.profile) as notes:

@@ -688,7 +688,7 @@ class Referee:
                 continue
             if said.get("__port", "tool_req") == "tool_req":
                 body = said["msg"] if isinstance(said.get("msg"), dict) else said
-                # Where the two differ the refusal may name either.
+                # Where one of two is no name the refusal names the other.
                 for agent in {key_of((one.get("agent"), "")) for one in (said, body) if one.get("agent")} or {("", "")}:
                     key = key_of((agent[0], body.get("id")))
                     self._open[key] = self._open.get(key, 0) + 1

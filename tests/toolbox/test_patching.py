@@ -107,6 +107,13 @@ def test_a_diff_may_make_a_file() -> None:
     assert said.startswith("Changed new: 1 hunk applied.")
 
 
+def test_a_diff_that_makes_a_file_changes_none() -> None:
+    Path("old").write_text("kept\n")
+    with pytest.raises(ToolFailedError, match=r"^cannot change old: it exists already, and the diff is of a new file$"):
+        call("--- /dev/null\n+++ b/old\n@@ -0,0 +1 @@\n+a\n")
+    assert Path("old").read_text() == "kept\n"
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

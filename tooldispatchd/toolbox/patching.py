@@ -58,6 +58,8 @@ def diff(
     notes: list[str] = []
 
     def change(text: Text) -> str:
+        if parsed.makes and text.text:
+            raise ToolFailedError(f"cannot change {name}: it exists already, and the diff is of a new file")
         after, notes[:] = applied(name, text.text, parsed.hunks)
         return after
 

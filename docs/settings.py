@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import inspect as kinds
 
-from tooldispatchd.catalog import specs
+from tooldispatchd.catalog import restspecs, specs
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 
 DOCUMENT: Final = Path(__file__).parent / "configuration.md"
@@ -33,6 +33,16 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         specs.ToolboxSpec,
         specs.SearchSpec,
         specs.ProfileSpec,
+        restspecs.RestSpec,
+        restspecs.RestPagesSpec,
+        restspecs.RestStreamSpec,
+        restspecs.AnnotationsSpec,
+        restspecs.RestApiSpec,
+        restspecs.RestBasicSpec,
+        restspecs.RestKeySpec,
+        restspecs.RestOAuthSpec,
+        restspecs.ForeignRestSpec,
+        restspecs.ForeignStreamSpec,
         ConfinedSpec,
     )
 }

@@ -186,7 +186,7 @@ class RestSpec(Spec, frozen=True, kw_only=True):
     cookies: dict[HeaderName, Secret[str]] = {}
     """Cookies, likewise."""
     styles: dict[WireName, Style] = {}
-    """How lists and records are written, by the parameter's name, [below](#styles)."""
+    """How lists and records are written, by the parameter's name, see [styles](rest.md#what-is-sent)."""
     body: Secret[object] = None
     """A JSON body: any value, in whose texts placeholders may stand. A text that is one placeholder is the parameter
     with its type; a field, or an item, in which a parameter is not given is left out."""
@@ -206,9 +206,9 @@ class RestSpec(Spec, frozen=True, kw_only=True):
     map: str | None = None
     """In its place, an expression in CEL over the answer, which is `input`."""
     paginate: RestPagesSpec | None = None
-    """How further pages are asked for, [below](#pages)."""
+    """How further pages are asked for, see [pages](rest.md#pages)."""
     stream: RestStreamSpec | None = None
-    """How an answer is read that comes bit by bit, [below](#streams)."""
+    """How an answer is read that comes bit by bit, see [streams](rest.md#streams)."""
 
 
 class AnnotationsSpec(Spec, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

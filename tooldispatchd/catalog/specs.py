@@ -6,13 +6,14 @@ protocol`), so it may hold Markdown, with links as they lead from there.
 `config.configuration` parses a TOML file into `Config`; past that, values are typed and trusted. Every limit states
 where its number comes from.
 
-`${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen`, `plumb` and `mcp_json`, in `command`,
-`args` (but with `input_mode = "args"`), `env` (its values) and `cwd` of servers and tools, in `venv`, `read` and
-`write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in `roots`, `workspace` and `workspaces`
-of profiles and in every key that names a file with a secret, and nowhere else. In the same keys a relative path (a
-socket's, a `cwd`, a command with a slash in it, a file's, a root) starts at the directory of the configuration file: a
-service has no other directory that its author would expect. Past `config.configuration` all of them are absolute, roots
-are `file://` URIs, users and groups are numbers, and no profile's token is left. A `~` means nothing.
+`${VAR}`, `${VAR:-default}`, `${file:PATH}` and `$$` (a dollar) are expanded in `daemon.listen`, `plumb` and `mcp_json`,
+in `command`, `args` (but with `input_mode = "args"`), `env` (its values) and `cwd` of servers and tools, in `venv`,
+`read` and `write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in what `restspecs` says of
+APIs and requests, in `roots`, `workspace` and `workspaces` of profiles and in every key that names a file with a
+secret, and nowhere else. In the same keys a relative path (a socket's, a `cwd`, a command with a slash in it, a file's,
+a root) starts at the directory of the configuration file: a service has no other directory that its author would
+expect. Past `config.configuration` all of them are absolute, roots are `file://` URIs, users and groups are numbers,
+and no profile's token is left. A `~` means nothing.
 """
 
 from typing import Annotated, Literal

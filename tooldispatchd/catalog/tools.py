@@ -46,6 +46,8 @@ _ONLY: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
+# Looked up once: for a thousand tools that takes as long as all else.
+_DEFAULTS: Final = {field.name: field.default for field in msgspec.structs.fields(ToolSpec)}
 # What a request takes that says nothing of parameters.
 _NOTHING: Final = Record(())
 
@@ -279,9 +281,8 @@ class _ToolBuilder:
         if len(ways) != 1:
             found = f"this one has {' and '.join(ways)}" if ways else "this one has none"
             self._refuse(f"a tool has exactly one way to run, {found}", allowed=", ".join((*WAYS, "builtin")))
-        fields = {field.name: field for field in msgspec.structs.fields(spec)}
         for key, own in _ONLY.items() if ways else ():
-            is_said = getattr(spec, key) != fields[key].default and getattr(spec, key) not in ((), {})
+            is_said = getattr(spec, key) != _DEFAULTS[key] and getattr(spec, key) not in ((), {})
             if is_said and not set(own) & set(ways):
                 self._refuse(f"only a tool with {' or '.join(own)} has {key}", key)
         self.problems += problems_of(spec, ("tools", self._name))

@@ -46,7 +46,7 @@ def take_requests(table: Table) -> ForeignRequests:
         for key, nothing in _PLANNED.items():
             if given.get(key, nothing) != nothing:
                 problems.append(Problem((*path, key), "not yet available", allowed=f'"{nothing}", or to leave it out'))
-        tools[name], body_key = _tool(given)
+        tools[name], body_key = _tool(name, given)
         places["tools", name] = path
         for key, place in (*_PLACES.items(), ("bodyTemplate", ("rest", body_key))):
             if key in given:
@@ -54,7 +54,7 @@ def take_requests(table: Table) -> ForeignRequests:
     return ForeignRequests(places, tuple(problems))
 
 
-def _tool(given: Table) -> tuple[Table, str]:
+def _tool(name: str, given: Table) -> tuple[Table, str]:
     """The table of a tool, and under which key of its request the body stands."""
     request: Table = {key: given[key] for key in ("method", "url", "headers") if key in given}
     body, body_key = given.get("bodyTemplate"), "body"
@@ -69,6 +69,8 @@ def _tool(given: Table) -> tuple[Table, str]:
         request["styles"] = dict.fromkeys(names, "brackets")
     tool: Table = {
         "description": given.get("description", ""),
+        # As it is called there.
+        "aliases": [f"rest__{name}"],
         "input_schema": {"type": "object", **cast("Table", given.get("parametersSchema", {}))},
         "rest": request,
     }

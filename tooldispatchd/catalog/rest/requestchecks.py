@@ -99,6 +99,8 @@ def _target_problems(spec: RestSpec, parameters: Parameters, path: Path) -> Iter
 
 
 def _style_problems(spec: RestSpec, parameters: Parameters, path: Path) -> Iterator[Problem]:
+    if not spec.styles:
+        return
     segments, query = split_target(target_of(spec))
     of_path = {slot.name for parts in segments for slot in slots_of(parts)}
     places: dict[Place, set[str]] = {

@@ -205,7 +205,8 @@ def hints_of(spec: ToolSpec, method: str) -> AnnotationsSpec:
 
 def assemble(spec: RestSpec, parameters: Parameters, base: str) -> RequestTemplate:
     path, query = split_target(target_of(spec))
-    unnamed = [name for name in parameters.names if name not in named_in(spec)]
+    named = named_in(spec)
+    unnamed = [name for name in parameters.names if name not in named]
     body = body_of(spec, parameters)
     method = spec.method or ("GET" if body is NO_BODY else "POST")
     entries = [*query, *(_entry(name, text) for name, text in spec.query.items())]

@@ -60,6 +60,14 @@ def test_only_included_paths_are_searched_and_no_ignored_ones() -> None:
     assert grep("HIT", include="[ef].ts", ignored=True).startswith("gone/e.ts\n")
 
 
+def test_lists_above_the_workspace_hide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".gitignore").write_text("*.txt\n")
+    Path("workspace/sub").mkdir(parents=True)
+    Path("workspace/sub/a.txt").write_text("HIT\n")
+    monkeypatch.chdir("workspace")
+    assert grep("HIT").startswith("sub/a.txt\n1:HIT\n")
+
+
 def test_case_and_plain_text_are_options() -> None:
     Path("x").write_text("a.b\nAXB\n")
     assert grep("a.b", ignore_case=True).startswith("x\n1:a.b\n2:AXB\n")

@@ -31,15 +31,13 @@ def test_the_deepest_list_that_knows_a_name_decides(tmp_path: Path) -> None:
 def test_what_stands_above_the_directory_holds_in_it(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / ".gitignore").write_text("/src/x\n")
-    assert rules_above(tmp_path / "src", str(tmp_path)).ignores(f"{tmp_path}/src/x", directory=False)
+    assert rules_above(tmp_path / "src", tmp_path).ignores(f"{tmp_path}/src/x", directory=False)
 
 
 def test_an_ignored_directory_that_is_asked_for_is_shown(tmp_path: Path) -> None:
     (tmp_path / "build" / "deep").mkdir(parents=True)
     (tmp_path / ".gitignore").write_text("build/\n*.o\n")
-    assert not rules_above(tmp_path / "build" / "deep", str(tmp_path)).ignores(
-        f"{tmp_path}/build/deep/x.o", directory=False
-    )
+    assert not rules_above(tmp_path / "build" / "deep", tmp_path).ignores(f"{tmp_path}/build/deep/x.o", directory=False)
 
 
 def test_a_list_that_is_no_regular_file_is_none(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from tooldispatchd.toolbox.listing import Ignored
 from tooldispatchd.toolbox.pathglobs import after, fits, last_names, start_of
 from tooldispatchd.toolbox.places import PathText, cannot, kind_of
 from tooldispatchd.toolbox.running import time_for
-from tooldispatchd.toolbox.walking import GIT, shown
+from tooldispatchd.toolbox.walking import GIT, shown, workspace_of
 
 # In bytes: what a person would call a line of code is shorter.
 MAX_LINE: Final = 500
@@ -136,7 +136,7 @@ def grep(
     target = path if path.startswith("/") else f"./{path}"
     wanted = _Wanted(ctx, target, include, ignored=ignored)
     options = [f"--context={context}", *["--ignore-case"] * ignore_case, *["--fixed-strings"] * literal]
-    options += [*wanted.types, *["--no-ignore"] * ignored]
+    options += [*wanted.options, *["--no-ignore"] * ignored]
     found = _search([_program(), *_ALWAYS, *options, "--", pattern, target], wanted, limit, time_for(ctx, _MAX_S))
     if not found.matches:
         return "\n".join([f"No line in {shown(path)} matches {shown(pattern)}.", *found.notes()])
@@ -145,13 +145,13 @@ def grep(
 
 
 class _Wanted:
-    """Which files are asked for. Their names are told to ripgrep (`types`), their paths are compared here.
+    """Which files are asked for. Their names are told to ripgrep (`options`), their paths are compared here.
 
     Ripgrep's `--glob` would do both, but finds ignored files too. And of a .gitignore above the directory that is
     searched it applies a pattern with a slash to the names right in that directory alone.
     """
 
-    __slots__ = ("_glob", "_is_ignored", "_top", "types")
+    __slots__ = ("_glob", "_is_ignored", "_top", "options")
 
     def __init__(self, ctx: ToolContext, target: str, include: str, *, ignored: bool) -> None:
         # As in .gitignore a pattern without a slash is of names at any depth.
@@ -161,11 +161,15 @@ class _Wanted:
         except ValueError as error:
             raise InvalidInputError("include", str(error)) from error
         self._top = Path(target)
-        self._is_ignored = None if ignored else ignored_below(self._top.resolve(), ctx.workspace)
+        top, workspace = self._top.resolve(), workspace_of(ctx)
+        self._is_ignored = None if ignored else ignored_below(top, workspace)
         names = last_names(pattern)
         # What a class of characters means differs a little, and a colon would end the name of the type.
         named = sorted(re.sub(r"\[.*|[^\w.*?-]", "*", name, flags=re.DOTALL) for name in names)
-        self.types = [] if "**" in names else [f"--type-add=wanted:{name}" for name in named] + ["--type=wanted"]
+        self.options = [] if "**" in names else [f"--type-add=wanted:{name}" for name in named] + ["--type=wanted"]
+        if workspace not in top.parents:
+            # Nor do lists above the workspace hide anything.
+            self.options.append("--no-ignore-parent")
 
     def has(self, path: str) -> bool:
         below = Path(path).relative_to(self._top).parts

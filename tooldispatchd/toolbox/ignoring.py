@@ -47,9 +47,9 @@ class IgnoreRules:
         return False
 
 
-def rules_above(directory: Path, workspace: str | None) -> IgnoreRules:
+def rules_above(directory: Path, workspace: Path) -> IgnoreRules:
     """The rules for `directory` that stand above it in the workspace; none if they ignore it: it was asked for."""
-    rules, at = IgnoreRules(), Path(workspace or Path.cwd()).resolve()
+    rules, at = IgnoreRules(), workspace
     if directory.is_relative_to(at):
         for name in directory.relative_to(at).parts:
             rules = rules.within(at)
@@ -59,7 +59,7 @@ def rules_above(directory: Path, workspace: str | None) -> IgnoreRules:
     return rules
 
 
-def ignored_below(top: Path, workspace: str | None) -> Callable[[tuple[str, ...]], bool]:
+def ignored_below(top: Path, workspace: Path) -> Callable[[tuple[str, ...]], bool]:
     """Asks whether git ignores the file at a path below `top`, given name by name."""
     known: dict[tuple[str, ...], IgnoreRules] = {(): rules_above(top, workspace).within(top)}
 

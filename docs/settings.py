@@ -17,6 +17,7 @@ from msgspec import inspect as kinds
 
 from tooldispatchd.catalog import restspecs, specs
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
+from tooldispatchd.catalog.openapispec import OpenApiSpec
 
 DOCUMENT: Final = Path(__file__).parent / "configuration.md"
 STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
@@ -30,6 +31,7 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         specs.McpSpec,
         specs.OAuthSpec,
         specs.HttpAuthSpec,
+        OpenApiSpec,
         specs.ToolboxSpec,
         specs.SearchSpec,
         specs.ProfileSpec,

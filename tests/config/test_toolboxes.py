@@ -5,7 +5,8 @@ import pytest
 
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.config.configuration import ConfigError, load_catalog
-from tooldispatchd.config.toolboxes import MadeTools, take_toolboxes
+from tooldispatchd.config.made_tools import MadeTools
+from tooldispatchd.config.toolboxes import take_toolboxes
 from tooldispatchd.toolbox.sets import SETS, doc_of
 
 SHUT_IN = {"read": [], "write": [], "network": False}

@@ -26,6 +26,15 @@ from tooldispatchd.catalog.workspaces import workspace_problems
 
 _NO_TOKENS: Final[Mapping[str, bytes]] = MappingProxyType({})
 _NO_SIGNATURES: Final[Mapping[str, Signature]] = MappingProxyType({})
+_NO_APIS: Final[Mapping[str, "DescribedApi"]] = MappingProxyType({})
+
+
+class DescribedApi(msgspec.Struct, frozen=True):
+    """What was made of a document of OpenAPI: its tools by name, each with its operation, and what is no tool, and
+    why."""
+
+    tools: dict[str, str] = {}
+    left_out: tuple[str, ...] = ()
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -35,7 +44,8 @@ class Catalog(msgspec.Struct, frozen=True):
     their own too; `apis` are those of HTTP, likewise; `warnings` are whole sentences for the log. `tokens` holds the
     SHA-256 of each profile's token, where it has one; `config` holds none. `agent_specs` are what agents that
     `agent_command` runs are told, by process. `enforceable` is what of its programs' bounds the machine can enforce, as
-    far as any are asked for. `aliases` are further names of tools, each with the tool's own.
+    far as any are asked for. `aliases` are further names of tools, each with the tool's own. `described` are the APIs
+    that documents describe.
     """
 
     config: Config
@@ -49,6 +59,7 @@ class Catalog(msgspec.Struct, frozen=True):
     enforceable: Enforceable = Enforceable()
     aliases: dict[str, str] = {}
     apis: dict[str, RestApi] = {}
+    described: dict[str, DescribedApi] = {}
 
     @property
     def is_protected(self) -> bool:
@@ -57,12 +68,15 @@ class Catalog(msgspec.Struct, frozen=True):
 
 
 def build_catalog(
-    config: Config, tokens: Mapping[str, bytes] = _NO_TOKENS, signatures: Mapping[str, Signature] = _NO_SIGNATURES
+    config: Config,
+    tokens: Mapping[str, bytes] = _NO_TOKENS,
+    signatures: Mapping[str, Signature] = _NO_SIGNATURES,
+    described: Mapping[str, DescribedApi] = _NO_APIS,
 ) -> Catalog | list[Problem]:
     """The catalog, or every problem of its tools and profiles, in the order servers, tools, profiles, tokens.
 
     `tokens` are the digests of those that stand outside of `config`, by profile; `signatures` those of tools that are
-    functions, by tool.
+    functions, by tool. The schemas of the tools of `described` APIs are known to be such as can be compiled.
     """
     wrong: list[Problem] = []
     own: dict[str, bytes] = {}
@@ -79,7 +93,8 @@ def build_catalog(
         config = msgspec.structs.replace(config, agents=agents)
     servers, warnings, problems = build_servers(config)
     apis = build_apis(config)
-    tools, processes, wrong_tools = build_tools(config, servers, signatures, apis)
+    sound = frozenset(tool for api in described.values() for tool in api.tools)
+    tools, processes, wrong_tools = build_tools(config, servers, signatures, apis, sound)
     profiles, unknown = build_profiles(config, servers)
     problems = [*problems, *apis.problems, *wrong_tools, *alias_problems(config), *unknown]
     problems = [*problems, *find_cycles(config), *wrong]
@@ -95,7 +110,7 @@ def build_catalog(
         agents_run = (each for each in processes.values() if each.kind == "agent" and each.spec.command is None)
         specs = {agent.name: _agent_spec(agent, declared, servers) for agent in agents_run}
     told = (config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
-    return Catalog(*told, aliases=aliases_of(config), apis=dict(apis.apis))
+    return Catalog(*told, aliases=aliases_of(config), apis=dict(apis.apis), described=dict(described))
 
 
 def _idle_workspaces(config: Config) -> list[str]:

@@ -42,6 +42,7 @@ def explain(catalog: Catalog, where: Callable[[Path], str] | None = None) -> lis
         *explanation.processes(),
         *(line for name in catalog.servers for line in explanation.server(name)),
         *explanation.apis(),
+        *explanation.described(),
         *explanation.profiles(),
     ]
 
@@ -156,6 +157,13 @@ class _Explanation:
                 f"tool {each}" for each, tool in self._catalog.tools.items() if tool.rest and tool.rest.api == name
             ]
             yield f"{_INDENT}{_used_by(users)}"
+
+    def described(self) -> Iterator[str]:
+        """What documents of OpenAPI say, and is no tool."""
+        for name, api in self._catalog.described.items():
+            yield f"openapi {name} : {len(api.tools)} tools{self._at('openapi', name)}"
+            # They are not cut: the reason stands at the end.
+            yield from _indented(f"left out: {line}" for line in api.left_out)
 
     def profiles(self) -> Iterator[str]:
         """What a profile has that its tools and servers do not tell already."""

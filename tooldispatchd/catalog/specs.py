@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Meta
 
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
+from tooldispatchd.catalog.openapispec import ApiName, OpenApiSpec
 from tooldispatchd.catalog.restspecs import AnnotationsSpec, ForeignRestSpec, RestApiSpec, RestSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
@@ -493,6 +494,9 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     """Servers that are offered whole, by the names of their tables."""
     toolboxes: tuple[str, ...] = ()
     """Toolboxes that are offered whole, by the names of their tables."""
+    openapi: tuple[str, ...] = ()
+    """APIs of documents, by the names of their tables: `"github"` is all of its tools, `"github#issues"` those with
+    that tag, which may be a [pattern](agents.md#patterns)."""
     allow: tuple[str, ...] | None = None
     """Of what `tools` and `mcp` give only these names and [patterns](agents.md#patterns); where neither is given, of
     all tools and servers. What is not there is no error."""
@@ -552,6 +556,8 @@ class Config(Spec, frozen=True, kw_only=True):
     """MCP servers: [`[mcp.NAME]`](#mcpname)."""
     rest: dict[Binding, RestApiSpec] = {}
     """HTTP APIs that several tools use: [`[rest.NAME]`](#restname)."""
+    openapi: dict[ApiName, OpenApiSpec] = {}
+    """HTTP APIs that documents of OpenAPI describe, whose operations are tools: [`[openapi.NAME]`](#openapiname)."""
     tools: dict[Name, ToolSpec] = {}
     """Tools: [`[tools.NAME]`](#toolsname)."""
     rest_tools: dict[Name, ForeignRestSpec] = msgspec.field(name="restTools", default_factory=dict)

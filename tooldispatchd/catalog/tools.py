@@ -26,7 +26,7 @@ from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.processes import MAX_NESTED, Process, Processes, WiringError, checked, parse_checked
 from tooldispatchd.catalog.relations import COMPATIBLE, SAME, STATED_INPUT, STATED_OUTPUT
 from tooldispatchd.catalog.rest.declared import Apis, RestTool, compile_request
-from tooldispatchd.catalog.schemas import Both, Check, SchemaError, compile_check
+from tooldispatchd.catalog.schemas import Both, Check, LazyCheck, SchemaError, compile_check
 from tooldispatchd.catalog.servers import Binding, ServerTool, server_tool
 from tooldispatchd.catalog.signatures import Signature, stated_misfit
 from tooldispatchd.catalog.specs import Config, ToolSpec
@@ -110,6 +110,7 @@ class _ToolBuilder:
         servers: Mapping[str, Binding],
         apis: Apis,
         signature: Signature | None,
+        is_sound: bool,
     ) -> None:
         self._name = name
         self._spec = spec
@@ -118,6 +119,8 @@ class _ToolBuilder:
         self._apis = apis
         self._processes = processes
         self._signature = signature
+        # Whether its schemas are known to be such as can be compiled.
+        self._is_sound = is_sound
         self.problems: list[Problem] = []
         # What it takes and gives, once it is built.
         self.source: Type = JSON
@@ -314,6 +317,8 @@ class _ToolBuilder:
         if schema is None:
             is_of_request = self._spec.rest is not None and key == "input_schema"
             return self._half(_NOTHING if is_of_request else JSON, key)
+        if self._is_sound:
+            return _Half(schema, LazyCheck(schema), JSON, "schema", JSON)
         try:
             check = compile_check(schema)
         except SchemaError as error:
@@ -398,14 +403,19 @@ def compile_transform(spec: ToolSpec, expression: Expression | None) -> Transfor
 
 
 def build_tools(
-    config: Config, servers: Mapping[str, Binding], signatures: Mapping[str, Signature], apis: Apis
+    config: Config,
+    servers: Mapping[str, Binding],
+    signatures: Mapping[str, Signature],
+    apis: Apis,
+    sound: frozenset[str] = frozenset(),
 ) -> tuple[dict[str, DeclaredTool], dict[str, Process], list[Problem]]:
     """The tools without a problem and the processes by name, and every problem of types, processes and tools.
 
     `signatures` are those of tools that are functions, by tool; of one that has none here the problem has been told.
+    `sound` are tools whose schemas are known to be such as can be compiled.
     """
     declared, problems = build_types(config.types)
-    table = _Table(config, declared, servers, signatures, apis)
+    table = _Table(config, declared, servers=servers, signatures=signatures, apis=apis, sound=sound)
     tools = {name: built[0] for name in config.tools if (built := table.build(name)) is not None}
     table.processes.check_all()
     # What a process is told alone it is told again where it is used.
@@ -419,9 +429,11 @@ class _Table:
         self,
         config: Config,
         declared: Declared,
+        *,
         servers: Mapping[str, Binding],
         signatures: Mapping[str, Signature],
         apis: Apis,
+        sound: frozenset[str],
     ) -> None:
         self.problems: list[Problem] = []
         self.processes = Processes(config, declared, self._lifted)
@@ -430,6 +442,7 @@ class _Table:
         self._servers = servers
         self._apis = apis
         self._signatures = signatures
+        self._sound = sound
         self._built: dict[str, tuple[DeclaredTool, Morphism] | None] = {}
         self._open: list[str] = []
 
@@ -445,6 +458,7 @@ class _Table:
                 servers=self._servers,
                 apis=self._apis,
                 signature=self._signatures.get(name),
+                is_sound=name in self._sound,
             )
             tool = builder.build()
             self._open.pop()

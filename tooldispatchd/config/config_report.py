@@ -193,8 +193,12 @@ class Sources:
 
     def _written(self, path: Path) -> Path:
         """Where what stands at `path` was written: of a tool that was made of another table that table, or its key."""
-        around = (path[:length] for length in range(len(path), 1, -1))
-        return next((self.made[each] for each in around if each in self.made), path)
+        for length in range(len(path), 1, -1):
+            made = self.made.get(path[:length])
+            if made is not None:
+                # The keys of an API are those of the table that it was made of.
+                return (*made, *path[length:]) if path[0] == "rest" and length > 2 else made
+        return path
 
     def file_of(self, path: Path) -> FilePath:
         """The file in which what stands at `path` was written, as reports name it."""

@@ -217,7 +217,7 @@ def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
 
 def _of_apis(table: Table) -> Iterator[tuple[Path, str, int]]:
     """Likewise where each API names one; of two in the place of one the catalog tells."""
-    for api in places(table, ("rest", "*")):
+    for api in (*places(table, ("rest", "*")), *places(table, ("openapi", "*"))):
         for group in _OF_APIS:
             named = [place for key in group for place in places(api.value, key)]
             for place in named if len(named) == 1 else ():

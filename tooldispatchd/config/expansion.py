@@ -35,6 +35,7 @@ class _Meaning(Enum):
     FILE = auto()
     URL = auto()
     SERVER = auto()  # a binding's name or a URL
+    DOCUMENT = auto()  # a file or a URL
     LISTEN = auto()
     HEADER = auto()  # a header's value
     ROOT = auto()  # a directory, as a path or a file:// URI
@@ -93,6 +94,7 @@ _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
     (("tools", "*"), _COMMAND | {("venv",): _Meaning.FILE}),
     (("tools", "*", "mcp"), _SERVER),
     (("rest", "*"), _API),
+    (("openapi", "*"), _API | {("spec",): _Meaning.DOCUMENT}),
     (("tools", "*", "rest"), _REQUEST),
     (("restTools", "*"), _FOREIGN_REQUEST),
     (("processes", "*"), _COMMAND),
@@ -141,7 +143,7 @@ _TEMPLATES: Final = frozenset({_Meaning.TEMPLATE, _Meaning.HEADER_TEMPLATE})
 _HEADERS: Final = frozenset({_Meaning.HEADER, _Meaning.HEADER_TEMPLATE})
 # Of a place for https, where it is relative.
 _PEM_OPTION: Final = re.compile(r"((?:^|(?<=&))(?:cert|key)=)(?!/)([^&]+)")
-_PATHS: Final = frozenset({_Meaning.FILE, _Meaning.DIRECTORY, _Meaning.WORKSPACE})
+_PATHS: Final = frozenset({_Meaning.FILE, _Meaning.DOCUMENT, _Meaning.DIRECTORY, _Meaning.WORKSPACE})
 # Where the word stands for the session's own directory.
 _OF_SESSIONS: Final = frozenset({_Meaning.DIRECTORY, _Meaning.PLACE, _Meaning.ROOT})
 
@@ -290,6 +292,8 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
     if meaning is _Meaning.PLACE:
         return os.path.realpath(directory / text)
     # A program without a slash is looked for in PATH.
+    if meaning is _Meaning.DOCUMENT and "://" in text:
+        return text
     if meaning in _PATHS or (meaning is _Meaning.PROGRAM and "/" in text):
         return str(directory / text)
     return text

@@ -5,11 +5,10 @@ From here on they are tools like any other: each has the keys that its author co
 
 from typing import Final, cast
 
-import msgspec
-
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.rest.placeholders import BEGIN, lone_slot, parse_parts
 from tooldispatchd.config.key_patterns import Table
+from tooldispatchd.config.made_tools import MadeTools
 
 SECTION: Final = "restTools"
 # Where each key stands in the tool's table.
@@ -26,14 +25,7 @@ _PLANNED: Final = {"queue": "default", "cache": "off"}
 _JSON: Final = "application/json"
 
 
-class ForeignRequests(msgspec.Struct, frozen=True):
-    """What was made: for the place of each tool, and of its keys, that of what it was made of."""
-
-    places: dict[Path, Path] = {}
-    problems: tuple[Problem, ...] = ()
-
-
-def take_requests(table: Table) -> ForeignRequests:
+def take_requests(table: Table) -> MadeTools:
     """Write each request of a table that is well formed out as a tool, in place."""
     places: dict[Path, Path] = {}
     problems: list[Problem] = []
@@ -51,7 +43,7 @@ def take_requests(table: Table) -> ForeignRequests:
         for key, place in (*_PLACES.items(), ("bodyTemplate", ("rest", body_key))):
             if key in given:
                 places["tools", name, *place] = (*path, key)
-    return ForeignRequests(places, tuple(problems))
+    return MadeTools(places, tuple(problems))
 
 
 def _tool(name: str, given: Table) -> tuple[Table, str]:

@@ -17,6 +17,7 @@ from tooldispatchd.catalog.servers import TOKENS
 from tooldispatchd.catalog.specs import ToolboxSpec
 from tooldispatchd.catalog.tools import WAYS
 from tooldispatchd.config.key_patterns import Table
+from tooldispatchd.config.made_tools import MadeTools
 from tooldispatchd.toolbox.sets import SETS, WORKSPACE, Builtin, ToolSet, doc_of, keeps_state
 
 # A tool of a toolbox that needs one, and how to have it.
@@ -25,14 +26,6 @@ HOW_TO_SEARCH: Final = 'search = { engine = "brave", token_env = "BRAVE_KEY" }'
 _PACKAGE: Final = "tooldispatchd.toolbox"
 _TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(ToolboxSpec)}
 _ANY_SET: Final = frozenset({"set", "tools", "deny", "prefix", "workspace", "call_s", "env", *KEYS})
-
-
-class MadeTools(msgspec.Struct, frozen=True):
-    """What was made: for the place of each tool that of the toolbox it came from."""
-
-    places: dict[Path, Path] = {}
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 class _Toolbox:

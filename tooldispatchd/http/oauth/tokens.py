@@ -26,6 +26,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 import trio
 
+from tooldispatchd.catalog.statedirectory import find_state_directory
 from tooldispatchd.http.oauth.refusals import NEEDS_EXTRA, AuthorizationError
 
 # A registration and two metadata documents of 64 KiB each, which is what the flow reads at most, and the tokens.
@@ -72,16 +73,9 @@ def find_directory(environ: Mapping[str, str]) -> Path:
 
     Raises `TokenStoreError` where the environment names none.
     """
-    # systemd.exec: several are separated by colons.
-    service = environ.get("STATE_DIRECTORY", "").partition(":")[0]
-    if service.startswith("/"):
-        return Path(service) / "oauth"
-    own = environ.get("XDG_STATE_HOME", "")
-    # The specification of base directories has a relative one ignored.
-    if own.startswith("/"):
-        return Path(own) / "tooldispatchd" / "oauth"
-    if environ.get("HOME", "").startswith("/"):
-        return Path(environ["HOME"]) / ".local" / "state" / "tooldispatchd" / "oauth"
+    state = find_state_directory(environ)
+    if state is not None:
+        return Path(state) / "oauth"
     raise TokenStoreError("no directory for tokens: neither $STATE_DIRECTORY nor $XDG_STATE_HOME nor $HOME names one")
 
 

@@ -77,9 +77,7 @@ def test_its_tables_are_a_configuration_that_means_the_same(
     assert run(file, "--toml", "--base-url", "https://pets.example", "--name", "pets") == 0
     (tmp_path / "written.toml").write_text(capsys.readouterr().out)
     key = 'api_key = { query = "k", value = "s" }'
-    (tmp_path / "made.toml").write_text(
-        f'[openapi.pets]\nspec = "{file}"\nbase_url = "https://pets.example"\n{key}\n'
-    )
+    (tmp_path / "made.toml").write_text(f'[openapi.pets]\nspec = "{file}"\nbase_url = "https://pets.example"\n{key}\n')
     written, made = (load_catalog(tmp_path / f"{name}.toml", {}) for name in ("written", "made"))
     assert {name: tool.spec for name, tool in written.tools.items()} == {
         name: tool.spec for name, tool in made.tools.items()

@@ -37,8 +37,7 @@ class Leftovers:
             self._told.add(pid)
             if os.getpgid(pid) != program:
                 # One that is stopped must go on to hear of it.
-                for signum in (signal.SIGTERM, signal.SIGCONT):
-                    os.kill(pid, signum)
+                _signal(pid, signal.SIGTERM, signal.SIGCONT)
         return bool(left)
 
     def living(self, program: int | None = None) -> set[int]:
@@ -59,9 +58,16 @@ def ended_leftovers() -> Iterator[Leftovers]:
         until = time.monotonic() + ENDING_S
         while (left := leftovers.living()) and time.monotonic() < until:
             for pid in left:
-                os.kill(pid, signal.SIGKILL)
+                _signal(pid, signal.SIGKILL)
             time.sleep(ROUND_S)
         _adopt_orphans(was_adopting)
+
+
+def _signal(pid: int, *signums: int) -> None:
+    # It may run as another user.
+    with suppress(PermissionError):
+        for signum in signums:
+            os.kill(pid, signum)
 
 
 def _adopts_orphans() -> int:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -160,7 +160,8 @@ class Answering(Way):
         pause_s = next(self._pauses_s)
 
         def answer() -> None:
-            with theirs, theirs.makefile("rwb") as lines:
+            # A player for whom it comes too late has gone.
+            with suppress(BrokenPipeError), theirs, theirs.makefile("rwb") as lines:
                 lines.readline()
                 time.sleep(pause_s)
                 lines.write(b'{"__port":"pong"}\n')

@@ -190,6 +190,14 @@ def test_an_operation_at_another_server_of_the_origin_has_its_own_url_and_is_lef
     assert made.left_out == (LeftOut("GET /b", why),)
 
 
+def test_where_the_table_says_another_base_what_is_at_the_document_s_own_is_there() -> None:
+    servers = [{"url": "https://{x}.example", "variables": {"x": {"default": "api"}}}]
+    content = {"openapi": "3.0.0", "paths": {"/a": {"servers": servers, "get": {}}}}
+    assert adapted(content).api == {"base_url": "https://api.example"}
+    made = adapted(content, base_url="http://127.0.0.1:8080")
+    assert made.tools["t_get_a"]["rest"] == {"method": "GET", "api": "t", "path": "/a"}
+
+
 # --- credentials ---
 
 SCHEMES = {

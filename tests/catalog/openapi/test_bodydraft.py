@@ -160,6 +160,7 @@ def test_a_file_of_a_form_is_a_text_in_base64(file: dict[str, Any]) -> None:
         ({"image/png": {"schema": {"type": "string", "format": "binary"}}}, "aGk=", (b"hi", "image/png")),
         ({"application/zip": {"schema": {"type": "string", "format": "binary"}}}, "aGk=", (b"hi", "application/zip")),
         ({"image/*": {}}, "aGk=", (b"hi", "application/octet-stream")),
+        ({"image/png": {"schema": {"type": "string", "format": "byte"}}}, "aGk=", (b"aGk=", "image/png")),
     ],
 )
 def test_texts_and_bytes_are_one_field(content: dict[str, Any], value: str, sent_as: tuple[bytes, str]) -> None:
@@ -170,6 +171,7 @@ def test_texts_and_bytes_are_one_field(content: dict[str, Any], value: str, sent
     ("method", "content", "why"),
     [
         ("post", {"application/xml": {}, "text/xml": {}}, "no body of type application/xml or text/xml is written"),
+        ("post", {"application/octet-stream": {"schema": PET}}, "no body of type application/octet-stream is written"),
         ("get", {"application/json": {}}, "GET has no body"),
         ("post", {"multipart/form-data": {"schema": {"allOf": [PET]}}}, "the form that is its body is no plain record"),
         ("post", {"multipart/form-data": {"schema": {"$ref": "#/no"}}}, "its reference #/no leads nowhere"),
@@ -183,3 +185,11 @@ def test_an_operation_with_another_body_is_left_out(method: str, content: dict[s
 def test_a_body_that_a_get_may_go_without_it_goes_without() -> None:
     tool = the_tool({"requestBody": {"content": {"application/json": {"schema": PET}}}})
     assert tool["input_schema"]["properties"] == {}
+
+
+def test_a_style_of_a_part_leaves_it_out() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {}}, "b": {"type": "string"}}}
+    content = {"multipart/form-data": {"schema": schema, "encoding": {"a": {"style": "form"}, "b": {"style": "form"}}}}
+    made = adapted(document({"/x": {"post": {"requestBody": {"content": content}}}}))
+    assert made.notes == {"t_post_x": ["part a of its body: a part is written in no style"]}
+    assert list(made.tools) == ["t_post_x"]

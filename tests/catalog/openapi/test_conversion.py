@@ -142,6 +142,13 @@ def test_beside_a_reference_all_counts_but_in_3_0() -> None:
     assert conversion(schemas, is_old=True).convert(written, set()) == {"$ref": "#/$defs/A", "description": "d"}
 
 
+def test_a_property_is_read_only_wherever_that_is_said() -> None:
+    schemas = {"A": {"type": "object", "readOnly": True}, "B": {"allOf": [ref("A"), {"description": "d"}]}}
+    parts = {"own": {"readOnly": True}, "a": ref("A"), "b": ref("B"), "c": {"allOf": [{"readOnly": True}]}, "kept": {}}
+    made = conversion(schemas).convert({"type": "object", "properties": parts, "required": ["a", "kept"]}, set())
+    assert made == {"type": "object", "properties": {"kept": {}}, "required": ["kept"]}
+
+
 def test_two_definitions_of_one_name_have_two() -> None:
     content = {"components": {"schemas": {"A": {"items": {}}}, "responses": {"A": {"allOf": []}}}}
     made = Conversion(ApiDocument(msgspec.json.encode(content)), is_old=False)

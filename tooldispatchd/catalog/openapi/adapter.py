@@ -99,9 +99,10 @@ class _Adapter:
         if self._is_swagger:
             servers, self._schemes = modern_document(document)
         else:
-            servers = list_of(document.value("servers")) or [{"url": "/"}]
+            servers = list_of(document.value("servers")) or [self._first_server(document) or {"url": "/"}]
             self._schemes = object_of(document.value("components", "securitySchemes"))
-        base_url = spec.base_url or address_of(servers[0], url)
+        address = address_of(servers[0], url)
+        base_url = spec.base_url or address
         self._problems: list[Problem] = []
         if base_url is None:
             why = "the document does not say where the API is: base_url is missing"
@@ -112,6 +113,7 @@ class _Adapter:
             Responses(document),
             supplied_by(spec),
             name=name,
+            address=address or "",
             base_url=(base_url or "").rstrip("/"),
             document_url=url,
             flatten=spec.flatten,
@@ -119,6 +121,15 @@ class _Adapter:
         self._left_out: list[LeftOut] = []
         # Which entry of `operations` names one operation: that it is no tool is a mistake.
         self._literal = {entry: place for place, entry in enumerate(spec.operations or ()) if not is_glob(entry)}
+
+    @staticmethod
+    def _first_server(document: ApiDocument) -> object:
+        """The first server that a path names, of a document that names none itself."""
+        for raw in document.members("paths").values():
+            servers = members_of(raw).get("servers")
+            if servers is not None:
+                return next(iter(list_of(decoded(servers))), None)
+        return None
 
     def adapted(self) -> AdaptedApi:
         everything = list(self._operations())

@@ -14,7 +14,10 @@ def address_of(server: object, document_url: str | None) -> str | None:
     stated = object_of(server)
     variables = object_of(stated.get("variables"))
     url = _VARIABLE.sub(lambda found: _default(object_of(variables.get(found[1]))), text_of(stated.get("url")))
-    if _ABSOLUTE.match(url) is None and document_url is not None:
+    if url.startswith("//"):
+        # Its scheme is the document's; one that lies in a file has none.
+        url = f"{(document_url or 'https:').partition('//')[0]}{url}"
+    elif _ABSOLUTE.match(url) is None and document_url is not None:
         url = _joined(document_url, url)
     found = _ABSOLUTE.match(url)
     return None if found is None or "{" in url else (found["origin"] + _normal(found["path"])).rstrip("/")
@@ -37,8 +40,6 @@ def _joined(base: str, url: str) -> str:
     found = _ABSOLUTE.match(base)
     if found is None:
         return url
-    if url.startswith("//"):
-        return base.partition("//")[0] + url
     return found["origin"] + (url if url.startswith("/") else f"{found['path'].rpartition('/')[0]}/{url}")
 
 

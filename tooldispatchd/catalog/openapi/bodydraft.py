@@ -32,29 +32,39 @@ def take_body(draft: RequestDraft, body: Object, *, flatten: bool) -> None:
     if not content:
         return
     is_required = body.get("required") is True
+    # That a form may be left out is said by mistake as a rule: its fields are required as it says itself.
     json = [media for media in content if is_json(media) or media in {"*/*", "application/*"}]
     if json:
         media = next((each for each in _PREFERRED if each in json), json[0])
         _take_json(draft, body, media, content[media], is_required=is_required, flatten=flatten)
     elif _FORM in content:
-        _take_form(draft, content[_FORM], is_required=is_required)
+        _take_form(draft, content[_FORM])
     elif _MULTIPART in content:
-        _take_multipart(draft, content[_MULTIPART], is_required=is_required)
+        _take_multipart(draft, content[_MULTIPART])
     elif found := next((media for media in content if media.startswith("text/") and media != "text/xml"), None):
         field = _add(draft, body, {"type": "string"}, is_required=is_required)
         draft.rest |= {"text": placeholder(field)} | ({} if found == "text/plain" else {"content_type": found})
     elif found := next((media for media in content if _is_bytes(draft, media, content[media])), None):
         field = _add(draft, body, {**_BYTES, "description": f"{found}, in base64"}, is_required=is_required)
-        draft.rest |= {"octets": placeholder(field)} | (
-            {} if found == _OCTETS or "*" in found else {"content_type": found}
-        )
+        # Some want the text in base64 itself.
+        draft.rest["text" if _is_base64(draft, content[found]) else "octets"] = placeholder(field)
+        if found != _OCTETS and "*" not in found:
+            draft.rest["content_type"] = found
     else:
         raise UnfitError(f"no body of type {' or '.join(content)} is written")
 
 
 def _is_bytes(draft: RequestDraft, media: str, kind: Object) -> bool:
+    schema = draft.follow(kind.get("schema", {}))
+    if schema.get("type", "string") not in ("string", ["string", "null"]):
+        return False
     is_file = media.partition("/")[0] in {"image", "audio", "video", "font"} or media == _OCTETS
-    return is_file or ("schema" in kind and is_binary(draft.follow(kind["schema"])))
+    return is_file or ("schema" in kind and is_binary(schema))
+
+
+def _is_base64(draft: RequestDraft, kind: Object) -> bool:
+    schema = draft.follow(kind.get("schema", {}))
+    return schema.get("format") == "byte" or schema.get("contentEncoding") == "base64"
 
 
 def _add(draft: RequestDraft, body: Object, schema: Object, *, is_required: bool) -> str:
@@ -80,7 +90,7 @@ def _take_json(
     if fields is None:
         draft.rest["body"] = placeholder(_add(draft, body, draft.in_place(schema), is_required=is_required))
         return
-    required = list_of(draft.follow(schema).get("required")) if is_required else []
+    required = list_of(draft.follow(schema).get("required"))
     draft.rest["body"] = {
         name: placeholder(draft.add(name, part, is_required=name in required, suffix=BODY))
         for name, part in fields.items()
@@ -101,11 +111,11 @@ def _flat_fields(draft: RequestDraft, schema: object) -> Object | None:
     return None if made.keys() & draft.properties.keys() else made
 
 
-def _take_form(draft: RequestDraft, kind: Object, *, is_required: bool) -> None:
+def _take_form(draft: RequestDraft, kind: Object) -> None:
     """The fields of a form, each a field of the input. Raises `UnfitError`."""
     form: Object = {}
     encodings = object_of(kind.get("encoding"))
-    for name, part, schema, is_needed in _fields(draft, kind, is_required=is_required):
+    for name, part, schema, is_needed in _fields(draft, kind):
         encoding = object_of(encodings.get(name))
         try:
             is_written_as_json = is_json(text_of(encoding.get("contentType")))
@@ -123,11 +133,18 @@ def _take_form(draft: RequestDraft, kind: Object, *, is_required: bool) -> None:
         draft.rest["form"] = form
 
 
-def _take_multipart(draft: RequestDraft, kind: Object, *, is_required: bool) -> None:
+def _take_multipart(draft: RequestDraft, kind: Object) -> None:
     """The parts of a form, each a field of the input: a list is several of one name, a record is JSON."""
     parts: Object = {}
-    for name, part, converted, is_needed in _fields(draft, kind, is_required=is_required):
+    encodings = object_of(kind.get("encoding"))
+    for name, part, converted, is_needed in _fields(draft, kind):
         node, schema = draft.follow(part), converted
+        if "style" in object_of(encodings.get(name)) and draft.shape(part) != SCALAR:
+            why = f"part {name} of its body: a part is written in no style"
+            if is_needed:
+                raise UnfitError(why)
+            draft.notes.append(why)
+            continue
         if is_binary(node):
             schema = {**_BYTES, "description": f"{text_of(converted.get('description'))} A file, in base64.".strip()}
         elif draft.shape(part) == LIST and is_binary(draft.follow(node.get("items"))):
@@ -137,7 +154,7 @@ def _take_multipart(draft: RequestDraft, kind: Object, *, is_required: bool) -> 
         draft.rest["multipart"] = parts
 
 
-def _fields(draft: RequestDraft, kind: Object, *, is_required: bool) -> list[tuple[str, object, Object, bool]]:
+def _fields(draft: RequestDraft, kind: Object) -> list[tuple[str, object, Object, bool]]:
     """Each field of a form: its name, its schema as it is written and as it is converted, whether it is required."""
     schema = kind.get("schema", {})
     node = draft.follow(schema)
@@ -145,7 +162,7 @@ def _fields(draft: RequestDraft, kind: Object, *, is_required: bool) -> list[tup
         raise UnfitError("the form that is its body is no plain record")
     made = object_of(object_of(draft.in_place(schema)).get("properties"))
     written = object_of(node.get("properties"))
-    required = list_of(node.get("required")) if is_required else []
+    required = list_of(node.get("required"))
     if any(not 0 < len(name) <= MAX_WIRE_NAME for name in made):
         raise UnfitError("a field of its form has no name")
     return [(name, written[name], object_of(part), name in required) for name, part in made.items()]

@@ -249,13 +249,13 @@ class Conversion:
                 made["required"] = required
 
     def _is_read_only(self, part: object) -> bool:
+        """Whether a property is not sent, as it says itself, or what it refers to, or a part of that."""
         try:
-            return (
-                object_of(part).get("readOnly") is True
-                or object_of(self._document.follow(part)).get("readOnly") is True
-            )
+            stated = object_of(self._document.follow(part))
+            parts = [self._document.follow(each) for each in list_of(stated.get("allOf"))]
         except UnfitError:
             return False
+        return any(object_of(each).get("readOnly") is True for each in (part, stated, *parts))
 
     def _is_pattern(self, pattern: str) -> bool:
         """Whether a pattern can be matched in linear time."""

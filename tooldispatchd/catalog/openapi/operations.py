@@ -78,7 +78,8 @@ class Operation(msgspec.Struct, frozen=True):
 class Surroundings(msgspec.Struct, frozen=True):
     """What the operations of a document share.
 
-    `name` is that of the API's table, `base_url` where it is, and `document_url` where the document is from.
+    `name` is that of the API's table, `base_url` where it is, `address` where its document says that it is, and
+    `document_url` where that is from.
     """
 
     document: ApiDocument
@@ -86,6 +87,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     responses: Responses
     supplied: Supplied
     name: str
+    address: str
     base_url: str
     document_url: str | None
     flatten: bool
@@ -129,6 +131,8 @@ def _place(operation: Operation, rest: Object, around: Surroundings) -> None:
     if not servers:
         return
     address = address_of(servers[0], around.document_url)
+    if address == around.address:
+        return
     if address is None or origin_of(address) != origin_of(around.base_url):
         why = "a server of its own" if address is None else f"the server {address}"
         raise UnfitError(f"it has {why}, and credentials go to that of base_url alone")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import yaml
 
-from tooldispatchd.catalog.openapi.adapter import Source
+from tooldispatchd.catalog.openapi.adapter import ApiSource
 from tooldispatchd.config.api_documents import LARGE_YAML_BYTES, UnusableApiError, as_json, read_source
 from tooldispatchd.config.kept_documents import KeptDocument, KeptDocuments, digest_of
 
@@ -58,7 +58,7 @@ def test_a_url_is_never_asked_and_what_is_kept_of_it_is_read(tmp_path: Path) -> 
     assert caught.value.why == "this document has not been fetched yet, and is not at a start"
     assert caught.value.allowed == "tooldispatchd openapi pets --update"
     KeptDocuments(environ).write(url, KeptDocument(b"{}", "x"))
-    assert read_source(url, "pets", environ) == Source(b"{}", url=url)
+    assert read_source(url, "pets", environ) == ApiSource(b"{}", url=url)
 
 
 def test_a_large_document_in_yaml_is_read_once(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import pytest
 
 from tests.real.conforming import Conforming, NoValueError
 from tests.real.installed import OWN, SERVERS, python_of
-from tooldispatchd.catalog.openapi.adapter import AdaptedApi, Source, adapt
+from tooldispatchd.catalog.openapi.adapter import AdaptedApi, ApiSource, adapt
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 from tooldispatchd.catalog.rest.declared import BuiltRequest, RequestBuilder, RestApi, UnsendableError
 from tooldispatchd.catalog.rest.requestchecks import compile_template
@@ -92,7 +92,7 @@ def json_of(path: Path) -> bytes:
 def made_of(text: bytes) -> AdaptedApi:
     """All that a document makes, whatever credentials it needs."""
     spec = OpenApiSpec(spec="x", base_url="https://described.example")
-    return adapt(Source(text), "t", spec, is_tried=True)
+    return adapt(ApiSource(text), "t", spec, is_tried=True)
 
 
 def operations_in(text: bytes) -> int:

@@ -9,7 +9,7 @@ from typing import get_args
 
 import msgspec
 
-from tooldispatchd.catalog.openapi.adapter import AdaptedApi, Source, adapt
+from tooldispatchd.catalog.openapi.adapter import AdaptedApi, ApiSource, adapt
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 from tooldispatchd.catalog.rest.declared import NO_CREDENTIALS, ApiCredentials
 from tooldispatchd.catalog.restspecs import RestMethod
@@ -98,7 +98,7 @@ def _update(name: str, arguments: argparse.Namespace) -> int:
         raise _FetchFailedError(f"cannot keep the document of openapi.{name}: {error}") from None
     new = "new" if before is None else "unchanged" if before.digest == document.digest else "changed"
     _say(f"openapi.{name}: {new}, {len(content)} bytes, sha256 {document.digest}; kept in {path}")
-    return _show(name, adapt(Source(document.text, url=own.spec), name, own), arguments)
+    return _show(name, adapt(ApiSource(document.text, url=own.spec), name, own), arguments)
 
 
 def _show_document(spec: str, arguments: argparse.Namespace) -> int:
@@ -107,7 +107,7 @@ def _show_document(spec: str, arguments: argparse.Namespace) -> int:
     asked = {key: given for key in keys if (given := getattr(arguments, key)) is not None}
     own = msgspec.convert({"spec": spec, **asked}, OpenApiSpec)
     if is_url(spec):
-        source = Source(as_json(_fetched(spec, own)), url=spec)
+        source = ApiSource(as_json(_fetched(spec, own)), url=spec)
     else:
         source = read_source(spec, arguments.name, os.environ)
     return _show(arguments.name, adapt(source, arguments.name, own, is_tried=True), arguments)

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.openapi.adapter import Source
+from tooldispatchd.catalog.openapi.adapter import ApiSource
 from tooldispatchd.catalog.problems import cut
 from tooldispatchd.config.documents import DocumentError
 from tooldispatchd.config.files import UnusableFileError, read_bytes
@@ -50,7 +50,7 @@ def is_url(spec: str) -> bool:
     return "://" in spec
 
 
-def read_source(spec: str, name: str, environ: Mapping[str, str]) -> Source:
+def read_source(spec: str, name: str, environ: Mapping[str, str]) -> ApiSource:
     """The document that the table `name` names, a URL or a path. Raises `UnusableApiError`."""
     kept = KeptDocuments(environ)
     if is_url(spec):
@@ -58,7 +58,7 @@ def read_source(spec: str, name: str, environ: Mapping[str, str]) -> Source:
         if found is None:
             why = "this document has not been fetched yet, and is not at a start"
             raise UnusableApiError(why, f"tooldispatchd openapi {name} --update")
-        return Source(found.text, url=spec)
+        return ApiSource(found.text, url=spec)
     path = Path(spec)
     text = _read(path, kept)
     return _with_files(path, text)
@@ -104,10 +104,10 @@ def _read(path: Path, kept: KeptDocuments) -> bytes:
     return text
 
 
-def _with_files(path: Path, text: bytes) -> Source:
+def _with_files(path: Path, text: bytes) -> ApiSource:
     """The document with the files that it refers to, and that these refer to."""
     if _ELSEWHERE.search(text) is None:
-        return Source(text)
+        return ApiSource(text)
     home = Path(os.path.realpath(path)).parent
     texts = {path.name: text}
     room = MAX_DOCUMENT_BYTES - len(text)
@@ -125,7 +125,7 @@ def _with_files(path: Path, text: bytes) -> Source:
                 # The reference leads nowhere, which is told of whatever has it.
                 continue
             room -= len(texts[other])
-    return Source(finished.pop(path.name), finished)
+    return ApiSource(finished.pop(path.name), finished)
 
 
 def _with_references(content: bytes, name: str, document: str) -> tuple[bytes, set[str]]:

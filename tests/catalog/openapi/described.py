@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tooldispatchd.catalog.openapi.adapter import AdaptedApi, Source, adapt
+from tooldispatchd.catalog.openapi.adapter import AdaptedApi, ApiSource, adapt
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 from tooldispatchd.catalog.rest.declared import RestApi
 from tooldispatchd.catalog.rest.requestchecks import compile_template
@@ -24,7 +24,7 @@ def adapted(content: Row, files: Row | None = None, url: str | None = None, **ke
     """What a table with these keys makes of a document."""
     spec = msgspec.convert({"spec": "x", **keys}, OpenApiSpec)
     texts = {name: msgspec.json.encode(file) for name, file in (files or {}).items()}
-    return adapt(Source(msgspec.json.encode(content), texts, url), "t", spec)
+    return adapt(ApiSource(msgspec.json.encode(content), texts, url), "t", spec)
 
 
 def the_tool(operation: Row, path: str = "/x", method: str = "get", version: str = "3.1.0", **keys: Any) -> Row:

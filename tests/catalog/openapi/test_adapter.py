@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.catalog.openapi.described import BASE, adapted, document
-from tooldispatchd.catalog.openapi.adapter import DEPRECATED, LeftOut, Source, adapt
+from tooldispatchd.catalog.openapi.adapter import DEPRECATED, LeftOut, ApiSource, adapt
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 from tooldispatchd.catalog.problems import Problem
 
@@ -143,13 +143,13 @@ def test_a_path_may_stand_elsewhere_and_further_methods_in_the_path() -> None:
     ],
 )
 def test_what_is_no_document_is_a_problem(text: bytes, why: str) -> None:
-    made = adapt(Source(text), "t", OpenApiSpec(spec="x"))
+    made = adapt(ApiSource(text), "t", OpenApiSpec(spec="x"))
     assert made.problems == (Problem(("spec",), f"cannot use this document: {why}"),)
 
 
 def test_a_document_that_is_nested_too_deep_is_a_problem() -> None:
     text = b'{"openapi":"3.1.0","paths":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001
-    (problem,) = adapt(Source(text), "t", OpenApiSpec(spec="x")).problems
+    (problem,) = adapt(ApiSource(text), "t", OpenApiSpec(spec="x")).problems
     assert problem.why.startswith("cannot use this document: it is no JSON object: ")
 
 

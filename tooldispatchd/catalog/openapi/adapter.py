@@ -37,7 +37,7 @@ MAX_TOOLS: Final = 5_000
 _VERSIONS: Final = ("2.0", "3.0", "3.1", "3.2")
 
 
-class Source(msgspec.Struct, frozen=True):
+class ApiSource(msgspec.Struct, frozen=True):
     """A document as it was read: `text` and `files` beside it, by their names in references; `url` where it is from."""
 
     text: bytes
@@ -75,7 +75,7 @@ class AdaptedApi(msgspec.Struct, frozen=True):
     title: str = ""
 
 
-def adapt(source: Source, name: str, spec: OpenApiSpec, *, is_tried: bool = False) -> AdaptedApi:
+def adapt(source: ApiSource, name: str, spec: OpenApiSpec, *, is_tried: bool = False) -> AdaptedApi:
     """The tables of the API `name`; where it `is_tried` credentials are taken to be there, and told in `needs`."""
     try:
         document = ApiDocument(source.text, source.files)

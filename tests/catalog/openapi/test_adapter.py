@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.catalog.openapi.described import BASE, adapted, document
-from tooldispatchd.catalog.openapi.adapter import DEPRECATED, LeftOut, ApiSource, adapt
+from tooldispatchd.catalog.openapi.adapter import DEPRECATED, ApiSource, LeftOut, adapt
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 from tooldispatchd.catalog.problems import Problem
 

@@ -1,6 +1,8 @@
 """Real documents of OpenAPI: each is loaded whole, and its operations are requests that the document admits."""
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -78,3 +80,25 @@ def test_a_daemon_offers_and_calls_the_operations_of_a_document(tmp_path: Path) 
             assert json.loads(wrong["content"])["error"] == "invalid_input"
             told = json.loads(agent.ask("info", {"name": "github_issues_create"})["content"])
             assert "Any user with pull access to a repository can create an issue." in told
+
+
+WEIGHING = """\
+import os, sys, time
+from pathlib import Path
+import tooldispatchd.catalog.rest.requestchecks, tooldispatchd.config.openapis
+from tooldispatchd.config.configuration import load
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+load(Path(sys.argv[1]), {})
+before = resident()
+loaded = load(Path(sys.argv[2]), {})
+print((resident() - before) / len(loaded.catalog.tools))
+"""
+
+
+def test_a_thousand_operations_take_less_than_twenty_megabytes(tmp_path: Path) -> None:
+    (tmp_path / "none.toml").write_text('[tools.a]\nrest = { url = "https://a.example" }\n')
+    (tmp_path / "all.toml").write_text(f'[openapi.github]\nspec = "{DOCUMENTS["GitHub"]}"\n')
+    words = [sys.executable, "-c", WEIGHING, str(tmp_path / "none.toml"), str(tmp_path / "all.toml")]
+    weighed = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert float(weighed.stdout) < 20_000

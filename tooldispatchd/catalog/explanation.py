@@ -5,7 +5,7 @@ command its program, of a URL all but its query, of a request's the origin alone
 headers, a prompt or a description's text.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from tooldispatchd.catalog.arguments import TRANSCRIBED, Moded
@@ -26,6 +26,8 @@ from tooldispatchd.catalog.tools import DeclaredTool
 
 # Two lines of a terminal: enough to know an expression or a type again.
 MAX_TEXT: Final = 160
+# A table that a person wrote has fewer; a document has a thousand.
+MAX_USERS: Final = 20
 
 _INDENT: Final = "    "
 
@@ -271,9 +273,9 @@ def _users_of_servers(catalog: Catalog) -> dict[str, list[str]]:
     return users
 
 
-def _used_by(users: Iterable[str]) -> str:
-    shown = ", ".join(users)
-    return f"used by: {shown}" if shown else "not used"
+def _used_by(users: Sequence[str]) -> str:
+    more = f", and {len(users) - MAX_USERS} more" if len(users) > MAX_USERS else ""
+    return f"used by: {', '.join(users[:MAX_USERS])}{more}" if users else "not used"
 
 
 def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:

@@ -467,8 +467,8 @@ class ToolboxSpec(ConfinedSpec, frozen=True, kw_only=True):
     """For `files`: whether a file must have been read by the session, and not have changed since, before it is changed.
     `"block"`, the default, refuses; `"warn"` says so and goes on."""
     session: bool | None = None
-    """For `shell`: with `true` variables and directory of `bash`, and what `python` has defined, live on between the
-    calls of an agent."""
+    """For `shell`: with `true` exported variables and directory of `bash`, and what `python` has defined, live on
+    between the calls of an agent."""
     hosts: tuple[SomeWord, ...] | None = None
     """For `web`: the only hosts that may be fetched from, by name or as `*.example.com`."""
     deny_hosts: tuple[SomeWord, ...] | None = None

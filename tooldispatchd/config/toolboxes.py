@@ -62,6 +62,8 @@ class _Toolbox:
                 yield Problem((*self.path, SEARCH), "names its key twice", allowed=f"one of {_named(TOKENS)}")
             if engine.get("engine") == "searxng" and "url" not in engine:
                 yield Problem((*self.path, SEARCH), "SearXNG is wherever you run it: its url is missing")
+            if engine.get("engine") != "searxng" and not engine.keys() & set(TOKENS):
+                yield Problem((*self.path, SEARCH), "its engine needs a key", allowed=f"one of {_named(TOKENS)}")
         elif SEARCH in self._list("tools"):
             place = self._list("tools").index(SEARCH)
             yield Problem((*self.path, "tools", place), "it needs an engine", allowed=HOW_TO_SEARCH)
@@ -122,13 +124,14 @@ def take_toolboxes(table: Table, secrets: Mapping[tuple[str, str], str]) -> Made
     made: dict[str, list[str]] = {}
     places: dict[Path, Path] = {}
     for box in boxes:
-        for name, tool in box.tools().items():
-            made.setdefault(box.name, []).append(name)
-            if name in tools:
-                why = f"its tool {name} is declared already"
-                problems.append(Problem(box.path, why, allowed='a prefix: prefix = "…"'))
-            else:
-                tools[name], places["tools", name] = tool, box.path
+        offered = box.tools()
+        made[box.name] = list(offered)
+        if taken := [name for name in offered if name in tools]:
+            why = f"of its tools these are declared already: {', '.join(taken)}"
+            problems.append(Problem(box.path, why, allowed='a prefix: prefix = "…"'))
+            continue
+        for name, tool in offered.items():
+            tools[name], places["tools", name] = tool, box.path
     table.pop("toolbox", None)
     problems += _builtin_tools(tools)
     problems += _offer(table, made)

@@ -227,11 +227,13 @@ class InFlight:
         elif not plan.takes_place:
             if in_background:
                 return never_in_background(call.name)
-            # What waits, with all that may wait for each of it, leaves room to read a job, and to stop one.
-            if len(self._calls) > (1 + MAX_WAITERS) * (limits.in_flight + 3 * limits.waiting):
+            # What waits (for its turn, its server, its input or its place), with all that may wait for each of it,
+            # leaves room to read a job, and to stop one.
+            if len(self._calls) > (1 + MAX_WAITERS) * (limits.in_flight + 4 * limits.waiting):
                 return queue_full("agent")
         size = call.bytes_in
-        if self._calls and self._account.bytes_in_flight + size > limits.in_flight_bytes:
+        is_of_jobs = plan is not None and not plan.takes_place
+        if self._calls and not is_of_jobs and self._account.bytes_in_flight + size > limits.in_flight_bytes:
             return too_many("in_flight_bytes", limits.in_flight_bytes)
         share = self._channel.share
         return None if share.has_room(size) else share.fault
@@ -354,7 +356,9 @@ class InFlight:
         """Start a call that has a place among its agent's, unless another has its state, or its gate has no place."""
         plan = call.plan
         assert plan is not None
-        if plan.state is not None and not self._context.take_state(plan.state, call):
+        # A job that an input asked for may be a server that runs for hours: the state is no one's alone for so long.
+        is_beside = call.job is not None and plan.may_ask_for_job
+        if plan.state is not None and not is_beside and not self._context.take_state(plan.state, call):
             call.enter(CallEvent.BAR, plan.limit_s, since=call.queued_at)
             return
         is_outside = plan.gate is not None and call.machine.state is CallState.ADMITTED

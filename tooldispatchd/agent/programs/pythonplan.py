@@ -119,9 +119,10 @@ class PythonPlan(TaskPlan):
         )
 
     def _left(self, call: Call, answer: Answer, left: LeftBeside) -> Outcome:
-        """The answer with its details, once the state that the call leaves is kept."""
+        """The answer with its details, once the state that the call leaves is kept, if it was its alone."""
         context = call.context
-        if self.state is not None and left.state is not None and not context.states.keep(self.state, left.state):
+        held = call.held_state
+        if held is not None and left.state is not None and not context.states.keep(held, left.state):
             return context.channel.share.fault
         if left.details is None or not call.wanted.details:
             return answer

@@ -159,13 +159,17 @@ class ApiWires:
         while True:
             await self._has_kept.wait()
             self._has_kept = trio.Event()
-            while (due := min((each.wire.close_idle() for each in self._wires.values()), default=math.inf)) < math.inf:
+            while (due := self._next_end()) < math.inf:  # noqa: ASYNC110  # time alone tells it
                 await trio.sleep_until(due)
 
     async def aclose(self) -> None:
         """Close every connection."""
         for wire in self._wires.values():
             await wire.wire.aclose()
+
+    def _next_end(self) -> float:
+        """Close what is due; when the next connection is, which is infinity where none is kept."""
+        return min((each.wire.close_idle() for each in self._wires.values()), default=math.inf)
 
     def _note_kept(self) -> None:
         self._has_kept.set()

@@ -59,7 +59,7 @@ class _NoRoomError(Exception):
 
 
 class ApiCall:
-    """One call of `tool`, of which the answer must match `output` and may have `max_bytes` as JSON.
+    """One call of `tool`, of which the answer must match `output` and may have `max_content_bytes` as JSON.
 
     `wanted` is what is wanted of it, `tell` is told of tokens as they come, and `said` gets the end of what came where
     the call is ended early.

@@ -78,6 +78,8 @@ _NOT_READ: Final = (
     "Content-type",  # of a parameter that means nothing (3.1, 4.8.12.2)
     "does not contain discriminating property",  # a discriminator checks nothing (3.1, 4.8.25)
     "does not match '",  # a pattern that tools leave out, since it cannot be matched in linear time
+    "could not be resolved",  # a discriminator that names what is not there
+    "'1' is not one of [1, 3]",  # a slip: no text is a number
     "is valid under each of",  # `oneOf`, which tools take as `anyOf`
     "is not valid under any of the given schemas",
 )

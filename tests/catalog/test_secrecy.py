@@ -90,6 +90,8 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
         *(f"{spec}.{key}" for spec in specs for key in confined),
         *("Config.types", "Config.plumb", "Config.mcp_json", "DaemonSpec.listen"),
         *("ToolboxSpec.tools", "ToolboxSpec.deny", "ToolboxSpec.prefix", "ToolboxSpec.workspace"),
+        *("OpenApiSpec.operations", "OpenApiSpec.tags", "OpenApiSpec.paths", "OpenApiSpec.deny", "OpenApiSpec.prefix"),
+        *("ProfileSpec.openapi",),
         *("ToolboxSpec.hosts", "ToolboxSpec.deny_hosts", "ToolboxSpec.shared", "ProfileSpec.toolboxes"),
         *("McpSpec.cwd", "McpSpec.tools", "McpSpec.allow", "McpSpec.deny", "McpSpec.prefix"),
         *(

@@ -20,6 +20,8 @@ class Builtin(msgspec.Struct, frozen=True, kw_only=True):
     """The state that it keeps between calls; tools of one name share it."""
     call_s: float | None = None
     stop_s: float = 0.0
+    resident: bool = True
+    """Whether its calls run in workers: not what runs what it is given, or takes its time."""
     mode: Literal["asked"] | None = None
 
 
@@ -147,6 +149,7 @@ SETS: Final[dict[str, ToolSet]] = {
                 mode="asked",
                 call_s=_COMMAND_S,
                 stop_s=_STOP_S,
+                resident=False,
             ),
             "python": Builtin(
                 function="interpreter:python",
@@ -155,6 +158,7 @@ SETS: Final[dict[str, ToolSet]] = {
                 state="python",
                 call_s=_COMMAND_S,
                 stop_s=_STOP_S,
+                resident=False,
             ),
         },
     ),
@@ -168,11 +172,13 @@ SETS: Final[dict[str, ToolSet]] = {
                 function="web.fetching:fetch",
                 title="Fetch a page",
                 hint="fetch reads one page or file of the web, as Markdown.",
+                resident=False,
             ),
             "search": Builtin(
                 function="web.search:search",
                 title="Search the web",
                 hint="search finds pages; fetch reads them.",
+                resident=False,
             ),
         },
     ),
@@ -189,6 +195,7 @@ SETS: Final[dict[str, ToolSet]] = {
                 title="Wait",
                 hint="sleep waits up to an hour.",
                 call_s=3_610.0,
+                resident=False,
             ),
         },
     ),

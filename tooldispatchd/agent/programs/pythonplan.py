@@ -11,7 +11,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.call import Call, CallContext
 from tooldispatchd.agent.calls.plans import (
     TaskPlan,
     limit_of,
@@ -35,6 +35,7 @@ from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.owners import home_of
+from tooldispatchd.children.scratch import Scratches
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.python.tool import CallHeader, CallSide, PythonTool, ReturnedValue
 from tooldispatchd.providers.python.warm import Warm, open_warm
@@ -64,7 +65,9 @@ class PythonPlan(TaskPlan):
         # A function makes its directory itself when it asks for it, unless it may not.
         is_free = not policy.is_sandboxed and policy.uid is None
         self._scratch: Callable[[Policy], str | None] = runtime.services.programs.make_scratch
-        if is_free:
+        if self._tool.has_own_scratch:
+            self._scratch = _no_scratch
+        elif is_free:
             # Without `ctx` it cannot ask.
             takes_ctx = tool.signature is not None and tool.signature.takes_ctx
             self._scratch = runtime.services.programs.name_scratch if takes_ctx else _no_scratch
@@ -74,6 +77,8 @@ class PythonPlan(TaskPlan):
         context = call.context
         if self._tool.needs_workspace and context.workspace is None:
             return no_workspace(self.name).ran(may_have=False)
+        if self._tool.resident and self._tool.is_sessions_own:
+            self._keep_workers(context)
         update = partial(tell, call) if call.wants_updates else None
         side = CallSide(update, partial(self._say, call), call.grace)
         programs, policy = self._runtime.services.programs, self._tool.policy
@@ -100,6 +105,22 @@ class PythonPlan(TaskPlan):
         if passed is not None and result.code is Code.TOOL_FAILED:
             return Fault(result.code, result.detail, {**result.extras, "limit": passed})
         return result
+
+    def _keep_workers(self, context: CallContext) -> None:
+        """Have workers kept for the session until it ends."""
+        session = context.lineage.number
+        if self._warm.workers.has(session):
+            return
+        self._warm.workers.open(session)
+        ended = trio.Event()
+
+        async def live() -> None:
+            try:
+                await ended.wait()
+            finally:
+                await self._warm.end_session(session)  # noqa: ASYNC102  # it shields and bounds itself
+
+        context.keep(live, ended.set)
 
     def _header(self, call: Call, scratch: str | None) -> CallHeader:
         context = call.context
@@ -161,9 +182,9 @@ def _no_scratch(_policy: Policy) -> None:
 
 
 @asynccontextmanager
-async def open_python_plans(family: Family, setup: Setup) -> AsyncIterator[PythonPlans]:
+async def open_python_plans(family: Family, scratches: Scratches, setup: Setup) -> AsyncIterator[PythonPlans]:
     """The planner of Python tools; their warm parents are gone when the block is left."""
-    async with open_warm(family) as warm:
+    async with open_warm(family, scratches) as warm:
         yield PythonPlans(warm, setup)
 
 
@@ -185,7 +206,9 @@ def _python_tool(setup: Setup, tool: DeclaredTool, enforced: Enforced) -> Python
         limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),
         max_output_bytes=max_output_bytes(setup, enforced),
         prefork=spec.prefork,
-        resident=spec.resident,
+        # These are counted for each call by itself.
+        resident=spec.resident and kept.memory is None and kept.processes is None,
+        keeps_state=spec.state is not False,
         max_forks=spec.max_forks,
         max_rss=size_of(spec.max_rss),
     )

@@ -13,7 +13,7 @@ import trio
 
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.python.peer import WorkerPipes
-from tooldispatchd.providers.python.tool import CallHeader, PythonTool, WarmKey
+from tooldispatchd.providers.python.tool import PythonTool, WarmKey
 
 # How long a worker may wait for a call: a thousand times what forking it took, and more. Of those that serve all
 # sessions the last one stays; there are never more of them than have run at once, which the places for processes bound.
@@ -37,12 +37,9 @@ class WorkerKey(NamedTuple):
     max_output_bytes: int
 
     @classmethod
-    def of(cls, tool: PythonTool, call: CallHeader | None = None) -> "WorkerKey":
-        """That of a call of the tool; without one as `anywhere`."""
-        key = cls(None, None, tool.surroundings, tool.policy, tool.max_output_bytes)
-        if call is None or not tool.is_sessions_own:
-            return key
-        return key._replace(session=call.session, workspace=call.workspace)
+    def of(cls, tool: PythonTool) -> "WorkerKey":
+        """That of the tool, for no session."""
+        return cls(None, None, tool.surroundings, tool.policy, tool.max_output_bytes)
 
     @property
     def anywhere(self) -> "WorkerKey":
@@ -108,7 +105,7 @@ class IdleWorkers:
             self._is_watched = True
             self._nursery.start_soon(self._watch)
 
-    def drop(self, kept: Container[WorkerKey]) -> list[WorkerPipes]:
+    def drop(self, kept: Container[WorkerKey | None]) -> list[WorkerPipes]:
         """Take all those that serve none of these keys, whatever session is theirs."""
         gone = [key for key in self._waiting if key.anywhere not in kept]
         return [worker for key in gone for worker in self._waiting.pop(key)]

@@ -43,7 +43,7 @@ CALLS_PER_LOOK: Final = 64
 class WarmTool:
     """A tool: its environment, and its children that were forked ahead of a call, each in its peer."""
 
-    __slots__ = ("environment", "expected", "is_kept", "tool", "waiting")
+    __slots__ = ("environment", "expected", "is_kept", "key", "tool", "waiting")
 
     def __init__(self, tool: PythonTool, environment: WarmEnvironment) -> None:
         self.tool = tool
@@ -52,6 +52,13 @@ class WarmTool:
         self.expected = 0
         """How many are being forked ahead."""
         self.is_kept = True
+        self.key = WorkerKey.of(tool) if tool.resident else None
+
+    def key_of(self, call: CallHeader) -> WorkerKey | None:
+        """That of the workers which may serve the call; None where a fork does."""
+        if self.key is None or not self.tool.is_sessions_own:
+            return self.key
+        return self.key._replace(session=call.session, workspace=call.workspace)
 
 
 class Warm:
@@ -87,7 +94,7 @@ class Warm:
         child's memory apart. Raises OSError where the kernel has no descriptors left.
         """
         place = self._place(tool)
-        key = WorkerKey.of(tool, call) if tool.resident else None
+        key = place.key_of(call)
         call = msgspec.structs.replace(call, function=tool.function)
         frames = framed(
             frame(FrameKind.CALL, msgspec.json.encode(call)) + prefix(FrameKind.INPUT, len(line)), line, b""
@@ -116,7 +123,7 @@ class Warm:
                 del self._places[tool]
                 for peer in take_all(place):
                     self._nursery.start_soon(peer.end)
-        for worker in self.workers.drop({WorkerKey.of(tool) for tool in tools if tool.resident}):
+        for worker in self.workers.drop({place.key for place in self._places.values()}):
             self._nursery.start_soon(self._end, worker)
         for surroundings, environment in list(self._environments.items()):
             environment.keep([tool for tool in kept if tool.surroundings == surroundings])

@@ -65,9 +65,7 @@ class PythonPlan(TaskPlan):
         # A function makes its directory itself when it asks for it, unless it may not.
         is_free = not policy.is_sandboxed and policy.uid is None
         self._scratch: Callable[[Policy], str | None] = runtime.services.programs.make_scratch
-        if self._tool.has_own_scratch:
-            self._scratch = _no_scratch
-        elif is_free:
+        if is_free:
             # Without `ctx` it cannot ask.
             takes_ctx = tool.signature is not None and tool.signature.takes_ctx
             self._scratch = runtime.services.programs.name_scratch if takes_ctx else _no_scratch
@@ -82,16 +80,21 @@ class PythonPlan(TaskPlan):
         update = partial(tell, call) if call.wants_updates else None
         side = CallSide(update, partial(self._say, call), call.grace)
         programs, policy = self._runtime.services.programs, self._tool.policy
+        passed = None
         try:
-            async with programs.surroundings(policy, self._scratch) as around:
-                result = await self._warm.run(
-                    self._tool,
-                    call.line,
-                    self._header(call, around.scratch),
-                    side,
-                    leaf=None if around.leaf is None else around.leaf.path,
-                )
-                passed = None if around.leaf is None else around.leaf.passed()
+            if self._tool.has_own_scratch:
+                # Its worker has all that is made for a call.
+                result = await self._warm.run(self._tool, call.line, self._header(call, None), side)
+            else:
+                async with programs.surroundings(policy, self._scratch) as around:
+                    result = await self._warm.run(
+                        self._tool,
+                        call.line,
+                        self._header(call, around.scratch),
+                        side,
+                        leaf=None if around.leaf is None else around.leaf.path,
+                    )
+                    passed = None if around.leaf is None else around.leaf.passed()
         except SurroundingsError as error:
             return Fault(Code.TOOL_FAILED, str(error)).ran(may_have=False)
         except OSError as error:

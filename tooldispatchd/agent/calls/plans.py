@@ -21,7 +21,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.call import Call, Plan, Step
 from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
 from tooldispatchd.agent.faults import CANCELLED, no_workspace
 from tooldispatchd.agent.programs.confining import program_of_agent, program_of_tool
@@ -29,9 +29,8 @@ from tooldispatchd.agent.programs.programs import Lent, Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Outcome, Unread, Update
-from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
+from tooldispatchd.calls.stages import CallState, Reason
 from tooldispatchd.catalog.callgraph import agents_started, default_call_s
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
@@ -120,10 +119,10 @@ class CommandPlan(TaskPlan):
         read: Reader,
         output: Check,
         limit_s: float,
-        gate: Gate[Call],
+        place: Step,
     ) -> None:
         super().__init__(offered, kind="process", limit_s=limit_s, read=read)
-        self.gate = gate
+        self.add(place)
         self.starts_agents = program.profile is not None
         self.gives_json = not program.command.output.is_parts
         self._runtime = runtime
@@ -205,12 +204,11 @@ def tell(call: Call, update: Update) -> None:
 
 def program_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> CommandPlan:
     """The plan of a tool with `command`, as agents of `profile` call it."""
-    return declared_command_plan(
-        runtime, tool, program_of_tool(runtime.setup, tool, profile), gate=runtime.state.processes
-    )
+    program = program_of_tool(runtime.setup, tool, profile)
+    return declared_command_plan(runtime, tool, program, place=runtime.state.program_place)
 
 
-def declared_command_plan(runtime: Runtime, tool: DeclaredTool, program: Program, *, gate: Gate[Call]) -> CommandPlan:
+def declared_command_plan(runtime: Runtime, tool: DeclaredTool, program: Program, *, place: Step) -> CommandPlan:
     """The plan of a declared tool that is one run of a program."""
     return CommandPlan(
         runtime,
@@ -219,7 +217,7 @@ def declared_command_plan(runtime: Runtime, tool: DeclaredTool, program: Program
         read=read_of(tool, as_text=program.reads_text),
         output=tool.output,
         limit_s=limit_of(runtime.setup, tool),
-        gate=gate,
+        place=place,
     )
 
 
@@ -415,7 +413,7 @@ def process_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan
     if runtime.setup.catalog.processes[tool.spec.process].kind == "agent":
         # One child and nothing else: it needs no task around its own.
         program = program_of_agent(runtime.setup, tool.spec.process, profile)
-        return declared_command_plan(runtime, tool, program, gate=runtime.state.agents)
+        return declared_command_plan(runtime, tool, program, place=runtime.state.agent_place)
     return ChainPlan(runtime, tool, profile)
 
 
@@ -498,7 +496,7 @@ class ChainPlan(TaskPlan):
                 read=Reader(ACCEPT, missing=None, wrapped=False, as_text=program.reads_text),
                 output=ACCEPT,
                 limit_s=self.limit_s,
-                gate=self._runtime.state.agents,
+                place=self._runtime.state.agent_place,
             )
             self._agents[name] = plan
         return plan
@@ -507,41 +505,35 @@ class ChainPlan(TaskPlan):
 class InnerCall(Call):
     """A call within a call: what a stage of a chain asks for. Its task is a part of the outer call's."""
 
-    __slots__ = ("_has_turn", "_outer", "_over", "_task")
+    __slots__ = ("_has_turn", "_news", "_outer", "_task")
 
     def __init__(self, outer: Call, plan: Plan, line: bytes) -> None:
-        super().__init__(outer.context, outer.id, plan.name, traceparent=outer.traceparent)
+        super().__init__(outer.context, outer.id, plan.name, traceparent=outer.traceparent, above=outer)
         self.plan = plan
         self.line = line
         self.grace = outer.grace
         self._outer = outer
         self._task: Task | None = None
-        self._has_turn = trio.Event()
-        self._over = trio.Event()
+        self._has_turn = True
+        # Its turn has come, or it has ended.
+        self._news = trio.Event()
 
     async def outcome(self) -> Outcome:
         """How it ended; cancelled with the task that waits for it."""
-        plan, context = self.plan, self.context
-        assert plan is not None
+        self.queued_at = trio.current_time()
         try:
-            # The outer call has a place among its agent's calls, which is this one's too.
-            self.machine.apply(CallEvent.ADMIT)
-            if plan.state is not None and not context.take_state(plan.state, self):
-                self.enter(CallEvent.BAR, plan.limit_s)
-                await self._has_turn.wait()
-                self._has_turn = trio.Event()
-            if not self.has_ended and plan.gate is not None and not context.enter(plan.gate, self):
-                self.enter(CallEvent.GATE, plan.limit_s)
-                # Its turn comes, or its limit does.
-                await self._has_turn.wait()
-            if not self.has_ended:
-                self.enter(CallEvent.START, plan.limit_s)
-                plan.start(self)
-                # Send the request now: the next flush may be far off.
-                context.channel.flush()
-                if self._task is not None:
-                    await self._task()
-                await self._over.wait()
+            while not self.has_ended:
+                if self._has_turn:
+                    self._has_turn = False
+                    self.advance()
+                    # Send the request now: the next flush may be far off.
+                    self.context.channel.flush()
+                elif self._task is not None:
+                    task, self._task = self._task, None
+                    await task()
+                else:
+                    await self._news.wait()
+                    self._news = trio.Event()
         finally:
             # Where the chain is ended before it.
             self.stop(CANCELLED, Reason.CANCELLED)
@@ -567,13 +559,16 @@ class InnerCall(Call):
             self._outer.update(update)
 
     def run(self) -> None:
-        self._has_turn.set()
+        self._has_turn = True
+        self._news.set()
+
+    def started(self) -> None:
+        """Nobody is told of a stage."""
 
     def spawn(self, task: Task) -> None:
         self._task = task
 
-    def ended(self, todo: ToDo) -> None:
-        self._over.set()
-        self._has_turn.set()
-        if todo.free_gate and self.plan is not None and self.plan.gate is not None:
-            self.context.leave(self.plan.gate)
+    def ended(self) -> None:
+        assert self.machine.outcome is not None
+        self._news.set()
+        self.leave_steps(self.machine.outcome)

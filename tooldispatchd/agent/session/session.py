@@ -31,7 +31,7 @@ from tooldispatchd.agent.tools.passing import SIGN
 from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
-from tooldispatchd.calls.admission import group_size
+from tooldispatchd.calls.order import group_size
 from tooldispatchd.calls.outcome import Answer, Outcome, content_in, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE

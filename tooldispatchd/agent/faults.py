@@ -86,6 +86,13 @@ def rate_limited(queue: str, after_s: float | None) -> Fault:
     return Fault(Code.RATE_LIMITED, f"calls come too often to {queue}", {"queue": queue, "retry_after_ms": after_ms})
 
 
+def resting(name: str, after_s: float) -> Fault:
+    """What `name` is of, a tool or a server, failed so often that it is not called for a while."""
+    reason = "it failed too often, and rests"
+    extras: dict[str, object] = {"server": name, "reason": reason, "retry_after_ms": math.ceil(after_s * 1000)}
+    return Fault(Code.SERVER_UNAVAILABLE, f"{name} is not called now: {reason}", extras)
+
+
 def too_many(what: str, limit: int) -> Fault:
     """More than `limits.WHAT` allows."""
     return Fault(Code.TOO_MANY, f"over the limit: {TOO_MANY[what]}", {"what": what, "limit": limit})

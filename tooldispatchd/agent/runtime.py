@@ -8,7 +8,7 @@ import trio
 
 from tooldispatchd.agent.calls.call import Call, GateStep, Plan, Starter, StepOrder
 from tooldispatchd.agent.calls.checking import Checking
-from tooldispatchd.agent.calls.steps import Exclusives
+from tooldispatchd.agent.calls.steps import PolicySteps
 from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
 from tooldispatchd.agent.programs.reusing import Reusers
 from tooldispatchd.agent.session.lineage import Levels
@@ -115,7 +115,7 @@ class DaemonState:
 
     `processes` shares the places for children between agents; agents that are children have places of their own in
     `agents`, since one of them may wait for a tool that needs one of the others. The steps are those by which a call
-    has such a place; `exclusives` are what it may have for itself.
+    has such a place; `policies` makes those that the configuration asks for.
     """
 
     def __init__(self, setup: Setup, *, cores: int, uid: int, memory: Memory | None = None) -> None:
@@ -126,7 +126,7 @@ class DaemonState:
         self.agent_place: Final = GateStep(
             StepOrder.AGENT_PLACE, "agents", lambda context: self.agents.at(context.lineage.depth)
         )
-        self.exclusives: Final = Exclusives()
+        self.policies: Final = PolicySteps(setup.catalog.config)
         self.memory: Final = memory or Memory(setup.limits.buffered_bytes)
         # The daemon's own user, or root, could stop it anyway: their sessions are not bounded one by one.
         self.open_sessions: Final = Census({uid, 0})

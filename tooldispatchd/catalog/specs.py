@@ -20,6 +20,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
+from tooldispatchd.catalog.policyspec import PolicySpec, PriorityWord, QueueSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
     ISSUER_PATTERN,
@@ -41,6 +42,7 @@ from tooldispatchd.catalog.speckinds import (
     HostPort,
     Name,
     Owners,
+    QueueName,
     Seconds,
     ServerToolName,
     Size,
@@ -167,7 +169,7 @@ class HttpAuthSpec(Spec, frozen=True, kw_only=True):
     """The URL of its keys; by default what its metadata says."""
 
 
-class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
+class McpSpec(PolicySpec, frozen=True, kw_only=True):
     """`[mcp.NAME]`: an MCP server of its own for each agent that uses it; exactly one of `command` and `url`.
 
     Where a tool or an agent uses a server, such a table may also stand in the place of a binding's name. The program of
@@ -247,6 +249,11 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     with `tools`, those of them that it lists. An agent that asks for them
     [by itself](mcp.md#resources-and-prompts) gets them then, and never with `false`; by default where nothing narrows
     the server's tools."""
+    read_only: tuple[ServerToolName, ...] = ()
+    """Which of its tools, by name or [pattern](agents.md#patterns), only look at what `exclusive` names; beside those
+    of which it says so itself (`readOnlyHint`)."""
+    idempotent: tuple[ServerToolName, ...] = ()
+    """Which of its tools, by name or pattern, may be tried again: see `idempotent` of a tool."""
     meta: bool = False
     """With `true` each call tells it, in `_meta`, [whose call it is](mcp.md#what-a-server-is-told-of-a-call)."""
     trace: bool = False
@@ -327,7 +334,7 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
         return self.kind == "agent" and (self.tools is not None or self.mcp is not None)
 
 
-class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
+class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command`, `python` and
     `builtin` runs it."""
 
@@ -355,6 +362,13 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     profile that offers every tool. With `false` it is offered to nobody, and there for chains alone."""
     call_s: Seconds | None = None
     """This tool's own limit in seconds, in the place of `limits.call_s`."""
+    read_only: bool | None = None
+    """With `true` it only looks at what its `exclusive` names, and shares that with others that do; by default what its
+    server says of it."""
+    idempotent: bool = False
+    """With `true` a call that ended with a fault of the category `unavailable` is tried again, up to twice, after about
+    1 and 2 s or what the fault says in `retry_after_ms`, as long as its deadline lets it. All retries of its calls are
+    at most a tenth of these, and ten. Only for tools that may do their work twice."""
     mode: Literal["background", "asked"] | None = None
     """With `background` each call becomes a job, as if the agent had asked for one; a profile without `jobs` cannot
     have such a tool. With `asked` a call does whose input says `"background": true`, for models that cannot ask
@@ -434,7 +448,7 @@ class SearchSpec(Spec, frozen=True, kw_only=True):
     """The file that holds the key."""
 
 
-class ToolboxSpec(ConfinedSpec, frozen=True, kw_only=True):
+class ToolboxSpec(PolicySpec, frozen=True, kw_only=True):
     """`[toolbox.NAME]`: a set of the tools that come with the daemon, run and shut in as this table says.
 
     The keys of a sandbox that are left out are those of the set.
@@ -517,6 +531,11 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     """How an agent's calls run, inline ones too: `"parallel"`, as they come; `"sequential"`, one at a time in the order
     they came; `"batched:N"`, in groups of N, each when the one before it has ended. Without it the agent's `hello` may
     say one; by default they are parallel."""
+    queue: QueueName | None = None
+    """The [queue](#queuesname) in which all calls of its agents wait, beside those of their tools and servers. Only the
+    tools for jobs, and those that find others, do not."""
+    priority: PriorityWord | None = None
+    """How soon they have their turns, in each queue, where neither the tool nor its server says it."""
     jobs: bool = True
     """With `false` nothing runs in the background, and `job_wait`, `job_read`, `job_list`, `job_stop` are not
     offered."""
@@ -538,6 +557,8 @@ class Config(Spec, frozen=True, kw_only=True):
     """Where agents come in, and the end: [`[daemon]`](#daemon)."""
     limits: LimitsSpec = LimitsSpec()
     """Every bound that a site may want to move: [`[limits]`](#limits)."""
+    queues: dict[QueueName, QueueSpec] = {}
+    """Where calls wait for one another: [`[queues.NAME]`](#queuesname)."""
     types: dict[str, str] = {}
     """Names for types; each may be used in every other one and in the `type` of tools and processes:
     [`[types]`](#types)."""

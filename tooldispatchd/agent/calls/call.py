@@ -49,10 +49,15 @@ class StepOrder(IntEnum):
     the other holds. An agent process keeps its place while its calls wait in queues, so that place comes before them.
     """
 
-    OWN_PLACE = 1  # among the calls of its agent
-    STATE = 2  # that its tool keeps in its session
-    AGENT_PLACE = 3  # among agent processes
-    PROGRAM_PLACE = 4  # among programs
+    RETRY = 1  # what comes after it is done anew where it could not be done
+    REST = 2  # refused at once where a breaker is open
+    OWN_PLACE = 3  # among the calls of its agent
+    STATE = 4  # that its tool keeps in its session
+    AGENT_PLACE = 5  # among agent processes
+    QUEUE = 6  # by their order in the file
+    EXCLUSIVE = 7  # by their names
+    PROGRAM_PLACE = 8  # among programs
+    BREAKER = 9
 
 
 class Waits(Enum):
@@ -220,11 +225,19 @@ class Lookup(Enum):
 HOLD: Final = Lookup.HOLD
 
 
+class Hearer(Protocol):
+    """`Events` of a session, as breakers tell it of themselves."""
+
+    def breaker_moved(self, of: dict[str, object], *, is_open: bool) -> None: ...
+
+
 class SessionTools(Protocol):
-    """`Session`, as the tools that find others use it."""
+    """`Session`, as the tools that find others use it, and breakers."""
 
     plans: dict[str, Plan]
 
+    @property
+    def hearer(self) -> Hearer | None: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
 
@@ -316,6 +329,7 @@ class Call:
         "queued_at",
         "taken",
         "traceparent",
+        "tries",
         "wanted",
     )
 
@@ -344,6 +358,7 @@ class Call:
         self.halt: Callable[[Reason], None] | None = None
         self.grace: Grace | None = None
         self.queued_at = 0.0
+        self.tries = 1
         # Where it waits and that is no gate: takes it out of there.
         self.leave_queue: Callable[[], object] | None = None
         self._entry: Entry[Expiring] | None = None
@@ -460,6 +475,16 @@ class Call:
         if ran_at is None:
             self.started()
         plan.start(self)
+
+    def try_again(self, outcome: Outcome, wait_s: float) -> None:
+        """Take the steps anew that come after the one that gives, after so many seconds; until then it has no place."""
+        self.leave_steps(outcome, to=self._at)
+        self.tries += 1
+        self.halt = None
+        self.wait()
+        timer, starter = self.context.timer, self.context.starter
+        entry = timer.add(trio.current_time() + wait_s, Deferred(partial(starter.start, self)))
+        self.leave_queue = partial(timer.drop, entry)
 
     def leave_steps(self, outcome: Outcome, *, to: int = 0) -> None:
         """Give back what the steps after the first `to` took, the last first."""

@@ -35,6 +35,7 @@ from tooldispatchd.catalog.callgraph import agents_started, default_call_s
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.outputs import Output
+from tooldispatchd.catalog.policy import Policy
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import ACCEPT, MAX_LIGHT_BYTES, Check, is_light
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -91,14 +92,14 @@ class InlinePlan(TaskPlan):
         self.now = compile_now(read, self._run, tool, runtime.setup.limits.max_content_bytes)
 
     async def run(self, call: Call) -> Outcome:
-        """Run the function on an input that a checker has read."""
+        """Run the function on an input that has been read."""
         line = call.line
         result: object
-        if self._inline is not None:
+        if is_light(line, ACCEPT):
+            result = self._run(_decode(line))
+        elif self._inline is not None:
             parts = {"id": (line,), "copy": (b"[", line, b",", line, b"]"), "discard": (b"null",)}
             result = unread(*parts[self._inline])
-        elif is_light(line, ACCEPT):
-            result = self._run(_decode(line))
         else:
             fault = Fault(Code.TOOL_FAILED, "the input is too large for an expression", {"limit": "expression"})
             result = fault.ran(may_have=False)
@@ -392,6 +393,15 @@ def in_mode(plan: Plan, tool: DeclaredTool) -> Plan:
     if tool.spec.mode is not None:
         plan.in_background = tool.spec.mode == "background"
         plan.may_ask_for_job = not plan.in_background
+        plan.now = None
+    return plan
+
+
+def governed(runtime: Runtime, plan: Plan, policy: Policy) -> Plan:
+    """The plan with the steps that its policy asks for; one with any is no longer answered in the moment it comes."""
+    steps = runtime.state.policies.of(policy)
+    if steps:
+        plan.add(*steps)
         plan.now = None
     return plan
 

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import inspect as kinds
 
-from tooldispatchd.catalog import specs
+from tooldispatchd.catalog import policyspec, specs
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 
 DOCUMENT: Final = Path(__file__).parent / "configuration.md"
@@ -29,6 +29,8 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         specs.ProcessSpec,
         specs.McpSpec,
         specs.OAuthSpec,
+        policyspec.QueueSpec,
+        policyspec.PolicySpec,
         specs.HttpAuthSpec,
         specs.ToolboxSpec,
         specs.SearchSpec,

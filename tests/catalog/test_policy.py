@@ -3,7 +3,7 @@
 import pytest
 
 from tooldispatchd.catalog.catalog import build_catalog
-from tooldispatchd.catalog.policy import Breaking, Policy, breaking_of, policy_of, rate_of
+from tooldispatchd.catalog.policy import Breaking, CallPolicy, breaking_of, policy_of, rate_of
 from tooldispatchd.catalog.policyspec import QueueSpec
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
@@ -49,7 +49,7 @@ def test_only_what_is_declared_so_is_tried_again() -> None:
     config = Config(tools={"t": ToolSpec(map="1", idempotent=True), "u": ToolSpec(map="1")})
     server = Binding("s", McpSpec(command="x", idempotent=("get_*",)), prefix="s")
     assert policy_of(config, None, tool="t").retried_by == ("tools", "t")
-    assert policy_of(config, None, tool="u") == Policy()
+    assert policy_of(config, None, tool="u") == CallPolicy()
     assert policy_of(config, None, server=server, server_tool="get_file").retried_by == ("mcp", "s")
     assert policy_of(config, None, server=server, server_tool="put_file").retried_by is None
 

@@ -6,8 +6,9 @@ from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.agent.calls.call import Call, GateStep, Plan, Starter, StepOrder
+from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Checking
+from tooldispatchd.agent.calls.starter import Starter
 from tooldispatchd.agent.calls.steps import PolicySteps
 from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
 from tooldispatchd.agent.programs.reusing import Reusers
@@ -107,7 +108,7 @@ class Services:
         self.sharing: Final = Sharing(home, setup.log)
         self.searching: Final = FairLimiter(1)
         self.accounts: Final = accounts
-        self.starter: Final = Starter(timer)
+        self.starter: Final[Starter[Call]] = Starter(timer)
 
 
 class DaemonState:

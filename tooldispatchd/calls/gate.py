@@ -214,6 +214,9 @@ class Gate(Generic[ItemT]):
             agent.held += 1
             agent.channel.held += 1
             return GateVerdict.IN
+        if not self._waiting and self._fits(agent, whole=whole) and (self.rate is None or self.rate.take(now)):
+            self._take(item, agent, whole=whole)
+            return GateVerdict.IN
         has_room = len(self._waiting) < self._room - _kept_from(self._room_kept, agent.channel.waiting, agent.waiting)
         ahead = sum(line.length for other, line in self._lines.items() if other <= priority)
         self._add(item, agent, priority, whole=whole)

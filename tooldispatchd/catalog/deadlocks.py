@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from tooldispatchd.catalog.callgraph import PROCESS, TOOL, Node, reached, set_going
-from tooldispatchd.catalog.policy import Policy, policy_of
+from tooldispatchd.catalog.policy import CallPolicy, policy_of
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.servers import Binding, server_tool
@@ -137,7 +137,7 @@ class _Deadlocks:
         return next(tools, None) or next(servers)
 
 
-def _places(policy: Policy) -> list[Place]:
+def _places(policy: CallPolicy) -> list[Place]:
     return [*(("queue", name) for name in policy.queues), *(("exclusive", name) for name in policy.exclusive)]
 
 

@@ -33,7 +33,7 @@ class Breaking(msgspec.Struct, frozen=True):
     rest_s: float
 
 
-class Policy(msgspec.Struct, frozen=True):
+class CallPolicy(msgspec.Struct, frozen=True):
     """`queues` are in the order of the file, the names in `exclusive` in that of the alphabet: calls come to them so.
 
     A call `is_reader` of these, or has each for itself. With `retried_by` it may be tried again, as that table says.
@@ -55,7 +55,7 @@ def policy_of(
     server: Binding | None = None,
     server_tool: str = "",
     says_read_only: bool = False,
-) -> Policy:
+) -> CallPolicy:
     """The policy of the declared `tool`, of the `server_tool`, or of both where they are one.
 
     `says_read_only` is what the server says of its tool.
@@ -69,7 +69,7 @@ def policy_of(
     queues = {spec.queue for spec in stated}
     own = None if tool is None else config.tools[tool].read_only
     listed = server is not None and NameList(server.spec.read_only).admits(server_tool)
-    return Policy(
+    return CallPolicy(
         queues=tuple(name for name in config.queues if name in queues),
         priority=next((spec.priority for spec in stated if spec.priority is not None), "normal"),
         exclusive=tuple(sorted({spec.exclusive for spec in tables.values() if spec.exclusive is not None})),

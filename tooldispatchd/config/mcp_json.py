@@ -2,6 +2,7 @@
 
     {"mcpServers": {"NAME": {"command": …, "args": […], "env": {…}, "cwd": …}}}
     {"servers": {"NAME": {"type": "http", "url": …, "headers": {…}}}}
+    {"queues": {"NAME": {"concurrent": 3}}}
 
 Only the form of the file is checked here. The servers are checked as all of `[mcp]` is, and it is remembered where each
 was written. A table of `[mcp]` with neither `command` nor `url` completes the server of its name.
@@ -89,18 +90,21 @@ class ServerSource(msgspec.Struct, frozen=True):
 class McpJson(msgspec.Struct, frozen=True):
     """The `files` that were read, as reports name them, and where each server's table was written, by its binding.
 
-    `problems` are those of the key `mcp_json` and of servers' tables, `mistakes` those of the files themselves.
+    `problems` are those of the key `mcp_json` and of servers' tables, `mistakes` those of the files themselves. Some
+    have queues beside the servers.
     """
 
     files: tuple[str, ...] = ()
     servers: dict[str, ServerSource] = {}
+    queues: dict[str, ServerSource] = {}
     problems: tuple[Problem, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def place_of(self, path: Path) -> tuple[str, int] | None:
         """The file and the line of what stands at `path`, or of the nearest around it; None where it is elsewhere."""
-        written = self.servers.get(str(path[1])) if len(path) > 1 and path[0] == "mcp" else None
+        sections = {"mcp": self.servers, "queues": self.queues}
+        written = sections.get(str(path[0]), {}).get(str(path[1])) if len(path) > 1 else None
         if written is None or (len(path) > 2 and path[2] in written.own):
             return None
         if path[2:3] == ("env",) and len(path) == 4 and path[3] in written.variables:
@@ -147,6 +151,7 @@ class _Reader:
         self._where = where
         self._files: list[str] = []
         self._servers: dict[str, ServerSource] = {}
+        self._queues: dict[str, ServerSource] = {}
         self._problems = list(named.problems)
         self._mistakes: list[Mistake] = []
         self._warnings: list[str] = []
@@ -159,7 +164,7 @@ class _Reader:
                 close = nearest(str(name), self._servers)
                 self._problems.append(Problem(("mcp", name), NO_WAY, allowed=_ONE_OF_THEIRS, nearest=close))
         collected = (tuple(self._problems), tuple(self._mistakes), tuple(self._warnings))
-        return McpJson(tuple(self._files), self._servers, *collected)
+        return McpJson(tuple(self._files), self._servers, self._queues, *collected)
 
     def add(self, file: NamedFile) -> None:
         """Put the servers of one file into the table."""
@@ -187,9 +192,7 @@ class _Reader:
         defaults = top.get("defaults")
         if isinstance(defaults, dict):
             places = msgspec.structs.replace(places, call_s=self._default_call_s(shown, lines, cast("Table", defaults)))
-        if "queues" in top:
-            why = '"queues" is not yet available; limits.in_flight bounds the calls of one agent'
-            self._warnings.append(f"{shown}:{lines.line_of(('queues',))}: {why}")
+        self._add_queues(shown, lines, top.get("queues"))
         unknown = [key for key in top if key not in {section, "queues"} and (key, type(top[key])) != ("defaults", dict)]
         self._warn_unknown(ServerSource(shown, lines, ()), unknown)
         open_ones = [
@@ -198,6 +201,23 @@ class _Reader:
         for key in filter(may_restrict, unknown if open_ones else ()):
             why = f'{quoted(key)} may restrict servers: say "tools", "deny" or "enabled" of each in [mcp.NAME]'
             self._mistakes.append(Mistake(shown, lines.line_of((key,)), f"{why}; said nowhere: {listed(open_ones)}"))
+
+    def _add_queues(self, file: str, lines: FileLines, queues: object) -> None:
+        """Put the queues of a file into `[queues]`; what the configuration itself says of one holds alone."""
+        own = self._table.setdefault("queues", {}) if queues else {}
+        if queues and not isinstance(queues, dict):
+            self._mistakes.append(Mistake(file, lines.line_of(("queues",)), "queues: an object is allowed"))
+        if not isinstance(queues, dict) or not isinstance(own, dict):
+            # The schema refuses the other.
+            return
+        for name, queue in cast("Table", queues).items():
+            written = ServerSource(file, lines, ("queues", name))
+            if name in self._queues:
+                if own[name] != queue:
+                    why = f"queues.{name} is another one at {self._queues[name]}"
+                    self._mistakes.append(Mistake(file, lines.line_of(written.path), why))
+            elif name not in own:
+                own[name], self._queues[name] = queue, written
 
     def _default_call_s(self, shown: str, lines: FileLines, defaults: Table) -> float | None:
         """The seconds for a call of each server of a file, of what holds for all of them."""

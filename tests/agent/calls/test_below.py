@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.agent.agents_below import agents_catalog, open_world, until
 from tests.agent.fakes import PATIENCE_S, Agent, HeldPlan, answer, fault_of, open_runtime
 from tooldispatchd.agent.calls.plans import governed
-from tooldispatchd.catalog.policy import Policy
+from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.config.configuration import load_catalog
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -91,7 +91,7 @@ async def test_an_agent_s_calls_pass_the_queue_of_the_call_that_it_serves() -> N
     script = """ask '{"id":"1","name":"held"}'; printf 1"""
     async with open_world(agents_catalog("one")) as world:
         held, one = HeldPlan(), world.agent("one", script)
-        policy = Policy(exclusive=("thing",))
+        policy = CallPolicy(exclusive=("thing",))
         for plan in (held, one):
             governed(world.runtime, plan, policy)
         world.offer("default", held, one)

@@ -12,11 +12,11 @@ from tests.agent.fakes import Agent, HeldPlan, answer, code_of, fault_of, open_r
 from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
-from tooldispatchd.catalog.policy import Policy
+from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.catalog.policyspec import QueueSpec
 from tooldispatchd.catalog.specs import Config, ProfileSpec, ToolSpec
 
-ONE: Final = Policy(queues=("one",))
+ONE: Final = CallPolicy(queues=("one",))
 
 
 def catalog_of(**queues: QueueSpec) -> Catalog:
@@ -32,7 +32,7 @@ def catalog_of(**queues: QueueSpec) -> Catalog:
 
 
 @asynccontextmanager
-async def queued(held: HeldPlan, policy: Policy = ONE, **queues: QueueSpec) -> AsyncIterator[Runtime]:
+async def queued(held: HeldPlan, policy: CallPolicy = ONE, **queues: QueueSpec) -> AsyncIterator[Runtime]:
     """A runtime in which calls of `held` come to the queues of `policy`."""
     async with open_runtime(catalog_of(**queues), held) as runtime:
         governed(runtime, held, policy)
@@ -175,7 +175,7 @@ async def test_a_high_call_passes_those_that_wait(autojump_clock: MockClock) -> 
     held, urgent = HeldPlan(), HeldPlan("urgent")
     async with open_runtime(catalog_of(one=QueueSpec(concurrent=1)), held, urgent) as runtime:
         governed(runtime, held, ONE)
-        governed(runtime, urgent, Policy(queues=("one",), priority="high"))
+        governed(runtime, urgent, CallPolicy(queues=("one",), priority="high"))
         agent = Agent(runtime)
         for call_id in "123":
             await agent.call(call_id, "held")
@@ -193,8 +193,8 @@ async def test_a_call_waits_in_each_of_its_queues(autojump_clock: MockClock) -> 
     held, other = HeldPlan(), HeldPlan("other")
     queues = {"first": QueueSpec(concurrent=1), "second": QueueSpec(concurrent=1)}
     async with open_runtime(catalog_of(**queues), held, other) as runtime:
-        governed(runtime, held, Policy(queues=("first", "second")))
-        governed(runtime, other, Policy(queues=("second",)))
+        governed(runtime, held, CallPolicy(queues=("first", "second")))
+        governed(runtime, other, CallPolicy(queues=("second",)))
         agent = Agent(runtime)
         await agent.call("1", "other")
         await agent.call("2", "held")
@@ -289,8 +289,8 @@ async def test_a_job_is_told_of_when_its_call_waits_and_one_that_finds_no_room_i
 async def test_of_what_touches_the_same_thing_one_runs_at_a_time_whoever_calls(autojump_clock: MockClock) -> None:
     writes, reads = HeldPlan("writes"), HeldPlan("reads")
     async with open_runtime(catalog_of(), writes, reads) as runtime:
-        governed(runtime, writes, Policy(exclusive=("db",)))
-        governed(runtime, reads, Policy(exclusive=("db",), is_reader=True))
+        governed(runtime, writes, CallPolicy(exclusive=("db",)))
+        governed(runtime, reads, CallPolicy(exclusive=("db",), is_reader=True))
         one, two = Agent(runtime), Agent(runtime)
         await one.call("r1", "reads")
         await wait_all_tasks_blocked()
@@ -318,7 +318,7 @@ async def test_of_what_touches_the_same_thing_one_runs_at_a_time_whoever_calls(a
 
 async def test_a_session_without_a_workspace_has_none_to_itself(autojump_clock: MockClock) -> None:
     held = HeldPlan()
-    async with queued(held, Policy(exclusive=("workspace",))) as runtime:
+    async with queued(held, CallPolicy(exclusive=("workspace",))) as runtime:
         agent = Agent(runtime)
         await agent.call("1", "held")
         await agent.call("2", "held")

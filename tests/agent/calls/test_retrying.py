@@ -11,7 +11,7 @@ from tooldispatchd.agent.calls.call import Call
 from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
-from tooldispatchd.catalog.policy import Breaking, Policy
+from tooldispatchd.catalog.policy import Breaking, CallPolicy
 from tooldispatchd.catalog.policyspec import QueueSpec
 from tooldispatchd.catalog.specs import Config, ProfileSpec
 from tooldispatchd.wire.faults import Code, Fault
@@ -19,8 +19,8 @@ from tooldispatchd.wire.faults import Code, Fault
 GONE: Final = Fault(Code.CONNECTION_DEAD, "it is gone", {"server": "fake", "reason": "killed"})
 BROKEN: Final = Fault(Code.TOOL_FAILED, "it is broken")
 DONE: Final = Answer("done")
-AGAIN: Final = Policy(retried_by=("tools", "held"))
-BREAKER: Final = Policy(breakers=(Breaking(("tools", "held"), 2, 30.0, 10.0),))
+AGAIN: Final = CallPolicy(retried_by=("tools", "held"))
+BREAKER: Final = CallPolicy(breakers=(Breaking(("tools", "held"), 2, 30.0, 10.0),))
 
 
 class ScriptedPlan(HeldPlan):
@@ -126,7 +126,7 @@ async def test_it_has_no_place_while_it_waits_to_be_tried_again(autojump_clock: 
     assert isinstance(catalog, Catalog)
     held = ScriptedPlan(GONE)
     async with open_runtime(catalog, held) as runtime:
-        governed(runtime, held, Policy(queues=("one",), retried_by=("tools", "held")))
+        governed(runtime, held, CallPolicy(queues=("one",), retried_by=("tools", "held")))
         agent = Agent(runtime)
         await agent.call("1", "held")
         await agent.call("2", "held")
@@ -218,7 +218,7 @@ async def test_while_one_call_tries_it_all_others_are_refused(autojump_clock: Mo
 async def test_its_own_limit_is_a_failure_and_an_agent_s_deadline_is_none(autojump_clock: MockClock) -> None:
     held = HeldPlan(limit_s=20.0)
     async with open_runtime(small_catalog(), held) as runtime:
-        governed(runtime, held, Policy(breakers=(Breaking(("tools", "held"), 1, 30.0, 10.0),)))
+        governed(runtime, held, CallPolicy(breakers=(Breaking(("tools", "held"), 1, 30.0, 10.0),)))
         agent = Agent(runtime)
         await agent.call("1", "held", deadline_ms=1_000)
         assert fault_of(await agent.hear())["error"] == "timeout"

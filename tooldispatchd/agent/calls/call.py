@@ -10,7 +10,6 @@ differ in how they end, and in where their task runs.
 """
 
 import math
-from collections import deque
 from collections.abc import Awaitable, Callable, Container, Hashable, Iterable
 from enum import Enum, IntEnum
 from functools import partial
@@ -21,6 +20,7 @@ import trio
 from msgspec import UNSET, Raw
 
 from tooldispatchd.agent.calls.checking import Checking, Now, Reader
+from tooldispatchd.agent.calls.starter import Starter
 from tooldispatchd.agent.faults import CANCELLED, queue_full, rate_limited
 from tooldispatchd.agent.session.lineage import CallAbove, Lineage, RootUsage
 from tooldispatchd.agent.session.tasktree import Task
@@ -276,7 +276,7 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     """The agent's name on its channel; None for the channel's own."""
     lineage: Lineage
     timer: Timer
-    starter: "Starter"
+    starter: Starter["Call"]
     checking: Checking
     channel: SessionChannel
     calls: SessionCalls
@@ -389,6 +389,10 @@ class Call:
     def run(self) -> None:
         """Its turn has come."""
         raise NotImplementedError
+
+    def flush(self) -> None:
+        """Send what there is to say."""
+        self.context.channel.flush()
 
     def spawn(self, task: Task) -> None:
         """Run the call's task, under the call's guard."""
@@ -550,54 +554,3 @@ class Call:
         if self._entry is not None:
             self.context.timer.drop(self._entry)
             self._entry = None
-
-
-class Starter:
-    """Starts the calls whose turn has come, one after the other; and comes to gates with a rate when that says.
-
-    A call may end while it is being started (its connection is dead), which makes room for the next: a queue here,
-    where calling on would go as deep as the agent has calls waiting.
-    """
-
-    def __init__(self, timer: Timer) -> None:
-        self._timer = timer
-        self._turn: deque[Call] = deque()
-        self._is_starting = False
-        # When each gate is due, of those at which something waits for its time.
-        self._due: dict[Gate[Call], Entry[Expiring]] = {}
-
-    def start(self, call: Call) -> None:
-        """Start the call, now or after those before it."""
-        self._turn.append(call)
-        if self._is_starting:
-            return
-        self._is_starting = True
-        try:
-            while self._turn:
-                first = self._turn.popleft()
-                first.run()
-                first.context.channel.flush()
-        finally:
-            self._is_starting = False
-
-    def leave(self, gate: Gate[Call], call: Call) -> None:
-        """The call leaves the gate: start those whose turn has come."""
-        for following in gate.leave(call, 0.0 if gate.rate is None else trio.current_time()):
-            self.start(following)
-        self.watch(gate)
-
-    def watch(self, gate: Gate[Call]) -> None:
-        """Something has changed at a gate: come to it when the next of those that wait is due."""
-        if gate.rate is None:
-            return
-        due, entry = gate.due(trio.current_time()), self._due.get(gate)
-        if entry is not None and entry.when != due:
-            self._timer.drop(self._due.pop(gate))
-        if due is not None and gate not in self._due:
-            self._due[gate] = self._timer.add(due, Deferred(partial(self._let_in, gate)))
-
-    def _let_in(self, gate: Gate[Call]) -> None:
-        del self._due[gate]
-        for call in gate.let_in(trio.current_time()):
-            self.start(call)
-        self.watch(gate)

@@ -35,7 +35,7 @@ from tooldispatchd.catalog.callgraph import agents_started, default_call_s
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.outputs import Output
-from tooldispatchd.catalog.policy import Policy
+from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import ACCEPT, MAX_LIGHT_BYTES, Check, is_light
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -397,7 +397,7 @@ def in_mode(plan: Plan, tool: DeclaredTool) -> Plan:
     return plan
 
 
-def governed(runtime: Runtime, plan: Plan, policy: Policy) -> Plan:
+def governed(runtime: Runtime, plan: Plan, policy: CallPolicy) -> Plan:
     """The plan with the steps that its policy asks for; one with any is no longer answered in the moment it comes."""
     steps = runtime.state.policies.of(policy)
     if steps:

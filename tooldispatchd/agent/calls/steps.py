@@ -19,7 +19,7 @@ from tooldispatchd.calls.gate import UNBOUNDED, Gate, Priority
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.calls.rate import Rate
 from tooldispatchd.calls.retries import MAX_TRIES, RetryBudget
-from tooldispatchd.catalog.policy import Breaking, Owner, Policy, rate_of
+from tooldispatchd.catalog.policy import Breaking, CallPolicy, Owner, rate_of
 from tooldispatchd.catalog.policyspec import QueueSpec
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import Config
@@ -200,16 +200,16 @@ class PolicySteps:
         self._queues = {name: queue_of(spec) for name, spec in config.queues.items()}
         self._breakers: dict[Owner, WatchedBreaker] = {}
         self._budgets: dict[Owner, RetryBudget] = {}
-        self._known: dict[Policy, tuple[Step, ...]] = {}
+        self._known: dict[CallPolicy, tuple[Step, ...]] = {}
 
-    def of(self, policy: Policy) -> tuple[Step, ...]:
+    def of(self, policy: CallPolicy) -> tuple[Step, ...]:
         """The steps; none where it asks for nothing."""
         steps = self._known.get(policy)
         if steps is None:
             steps = self._known[policy] = tuple(self._make(policy))
         return steps
 
-    def _make(self, policy: Policy) -> Iterator[Step]:
+    def _make(self, policy: CallPolicy) -> Iterator[Step]:
         if policy.retried_by is not None:
             yield RetryStep(self._budgets.setdefault(policy.retried_by, RetryBudget()))
         priority = Priority[policy.priority.upper()]

@@ -25,7 +25,7 @@ FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async
 PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin" $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-servers servers check bench bridges attack conformance fuzz protocol lock clean
+.PHONY: help install demo test test-servers servers check bench bridges attack conformance fuzz documents protocol lock clean
 
 help: ## say what each command does
 	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
@@ -52,7 +52,7 @@ test-servers: servers ## only the tests against MCP servers that others wrote
 
 # Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,
 # for two makes of the SDK cannot share one, and nothing that the project locks may depend on them.
-servers: install $(foreach set,sdk1 sdk2 fastmcp $(if $(NPM),npm clients),$(SERVERS)/$(set)/.installed)
+servers: install $(foreach set,sdk1 sdk2 fastmcp describing $(if $(NPM),npm clients openapi),$(SERVERS)/$(set)/.installed)
 
 # Unpacked, not installed, which takes no rights; where that cannot be, the tests that need it are skipped, and say so.
 $(BUBBLEWRAP)/.tried:
@@ -67,11 +67,11 @@ $(SERVERS)/%/.installed: tests/servers/pypi/%.lock
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	touch $@
 
-# Clients, and the conformance suite, of npm; they bring a Node that is new enough for them.
-$(SERVERS)/npm/.installed $(SERVERS)/clients/.installed: $(SERVERS)/%/.installed: tests/servers/%/package.json \
-		tests/servers/%/package-lock.json tests/servers/%/.npmrc
+# Clients, and the conformance suite, of npm, which bring a Node that is new enough for them; and documents of OpenAPI.
+NPM_SETS := $(foreach set,npm clients openapi,$(SERVERS)/$(set)/.installed)
+$(NPM_SETS): $(SERVERS)/%/.installed: tests/servers/%/package.json tests/servers/%/package-lock.json tests/servers/%/.npmrc
 $(BRIDGES)/npm/.installed: $(patsubst %,benchmarks/bridges/%,package.json package-lock.json .npmrc)
-$(SERVERS)/npm/.installed $(SERVERS)/clients/.installed $(BRIDGES)/npm/.installed:
+$(NPM_SETS) $(BRIDGES)/npm/.installed:
 	mkdir -p $(@D)
 	cp $^ $(@D)
 	cd $(@D) && $(NPM) ci --silent
@@ -109,6 +109,10 @@ conformance: install ## play every transcript with the daemon on each kind of ch
 fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=seconds)
 	$(BIN)/python -m tests.fuzz --seconds $(or $(FUZZ_S),600)
 
+# Every operation of a dozen documents, and every document of the directory as it is loaded.
+documents: install servers ## call each operation of real documents of OpenAPI, for half an hour
+	$(BIN)/python -m tests.documents
+
 protocol: install ## write what follows from the registry of protocol/ and from the Structs: schemas, tables, fixtures
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m docs.render
@@ -124,9 +128,11 @@ lock: ## choose the versions anew and write requirements.lock, and the locks of 
 	$(LOCK) tests/servers/pypi/sdk1.in --output-file tests/servers/pypi/sdk1.lock
 	$(LOCK) tests/servers/pypi/sdk2.in --output-file tests/servers/pypi/sdk2.lock
 	$(LOCK) tests/servers/pypi/fastmcp.in --output-file tests/servers/pypi/fastmcp.lock
+	$(LOCK) tests/servers/pypi/describing.in --output-file tests/servers/pypi/describing.lock
 	$(LOCK) benchmarks/bridges/mcp-proxy.in --output-file benchmarks/bridges/mcp-proxy.lock
 	$(if $(NPM),cd tests/servers/npm && $(NPM) update --package-lock-only --silent)
 	$(if $(NPM),cd tests/servers/clients && $(NPM) update --package-lock-only --silent)
+	$(if $(NPM),cd tests/servers/openapi && $(NPM) update --package-lock-only --silent)
 	$(if $(NPM),cd benchmarks/bridges && $(NPM) update --package-lock-only --silent)
 
 LOCK := build/lock/bin/uv pip compile --upgrade --quiet --universal --python-version 3.11 --generate-hashes \

@@ -43,7 +43,8 @@ output_schema = {{}}
 command = [{msgspec.json.encode(sys.executable).decode()}, "-c", {msgspec.json.encode(ROWS).decode()}]
 """
 TIMES: Final = 2.0
-"""How much longer than its quiet value the 99th percentile of another agent's calls may take."""
+"""How much longer than its quiet value the 99th percentile of another agent's calls may take, unless the machine does
+more than that to the same calls of a bare echo, which nobody attacks: hostile peers take processor time too."""
 HELD_US: Final = 10_000.0
 """The longest turn of the loop; a ratio says little where the machine is busy with other things."""
 MANY: Final = 50
@@ -272,7 +273,8 @@ def _table(seen: dict[Scene, list[tuple[Seen, Seen]]], memory: dict[str, float],
         if scene.kinds:
             measured = f"{times:.1f} ({micros(_p99(rounds, 0))} us; the bare echo {control:.1f})"
             what = f"p99 of another agent beside: {scene.title} ({scene.channels} channels each)"
-            bars.append(Bar(what, f"≤ {TIMES:g} x its quiet value", measured, times <= TIMES))
+            allowed = f"≤ {TIMES:g} x its quiet value, or as the bare echo"
+            bars.append(Bar(what, allowed, measured, times <= max(TIMES, control)))
     return Table(
         title="Beside hostile peers",
         program="hostile",

@@ -1,7 +1,8 @@
 """Write what follows from the registry of the protocol and from the Structs: `python -m docs.generate`.
 
-From `protocol/registry/`: the tables in `protocol/core.md` and the JSON Schemas in `protocol/schema/1/`. From the
-Structs of the configuration: its JSON Schema. A table stands between two comments, the first of which names it.
+From `protocol/registry/`: the tables in `protocol/core.md`, the JSON Schemas in `protocol/schema/1/`, and the enums of
+`wire/faults.py`. From the Structs of the configuration: its JSON Schema. A table stands between two comments, the first
+of which names it, and so do the enums.
 """
 
 import json
@@ -19,6 +20,8 @@ PROTOCOL: Final = ROOT / "protocol"
 CORE: Final = PROTOCOL / "core.md"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 TABLE: Final = re.compile(r"(<!-- table of ([\w: ]+) -->\n).*?(<!-- end of table -->\n)", re.DOTALL)
+FAULTS: Final = ROOT / "tooldispatchd" / "wire" / "faults.py"
+WRITTEN: Final = re.compile(r"(# --- written from .*? ---\n).*?(# --- end of what is written ---\n)", re.DOTALL)
 # Explained in one sentence for all messages that have them.
 EVERYWHERE: Final = frozenset({"id", "agent"})
 
@@ -56,6 +59,8 @@ def generated() -> dict[Path, str]:
         ),
         "faults": faults_table(faults["faults"]),
     }
+    enums = fault_enums(faults)
+    files[FAULTS] = WRITTEN.sub(lambda found: found[1] + enums + found[2], FAULTS.read_text(encoding="utf-8"))
     files[CORE] = TABLE.sub(lambda found: found[1] + tables[found[2]] + found[3], CORE.read_text(encoding="utf-8"))
     return files
 
@@ -128,6 +133,27 @@ def _extras(fault: Row) -> str:
     return ", ".join([*always, *(f"`{name}`?" for name in fault.get("optional", ()))])
 
 
+# --- enums ---
+
+
+def fault_enums(faults: Row) -> str:
+    """Categories and codes, and which code is of which category and may pass."""
+    rows = faults["faults"]
+    parts = (
+        'class Category(StrEnum):\n    """What can be done about a fault."""\n',
+        *(f'    {name.upper()} = "{name}"' for name in faults["categories"]),
+        '\n\nclass Code(StrEnum):\n    """Every fault code of the protocol; none is ever removed."""\n',
+        *(f'    {row["code"].upper()} = "{row["code"]}"' for row in rows),
+        "\n\nCATEGORY: Final[dict[Code, Category]] = {",
+        *(f"    Code.{row['code'].upper()}: Category.{row['category'].upper()}," for row in rows),
+        "}\n# Codes after which the same call may succeed, if nothing of it has run.",
+        "LATER: Final = frozenset(\n    {",
+        *(f"        Code.{row['code'].upper()}," for row in rows if row["retry"] == "later"),
+        "    }\n)\n",
+    )
+    return "\n".join(parts)
+
+
 # --- schemas ---
 
 
@@ -178,7 +204,8 @@ def agent_schema(ports: Row) -> Row:
         "required": ["__port"],
     }
     others = [_object(port) for port in kinds if port is not request]
-    lines = [*others, plain | {"not": {"required": ["msg"]}}, nested, short, private]
+    has_msg = {"required": ["msg"], "properties": {"msg": {"type": "object"}}}
+    lines = [*others, plain | {"not": has_msg}, nested, short, private]
     about = (
         "A line from an agent. Lengths are in characters here; the protocol counts bytes in UTF-8, which are no fewer."
     )

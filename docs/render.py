@@ -120,7 +120,7 @@ BEHAVIOURS: Final[dict[str, Callable[[dict[str, object]], str]]] = {
     "twice": lambda _: 'inline = "copy"',
     "discard": lambda _: 'inline = "discard"',
     "double": lambda _: 'map = "input * 2"',
-    "upper": lambda _: _program("tr", "a-z", "A-Z"),
+    "upper": lambda _: _program("tr", "a-z", "A-Z") + '\ninput_mode = "text"\noutput_mode = "text"',
     "never": lambda _: _program("sleep", "1000"),
     "after_ms": lambda does: _shell(f"sleep {int(str(does['ms'])) / 1000}; cat"),
     "fail": _fail,

@@ -15,8 +15,9 @@ from typing import Final
 import msgspec
 from msgspec import inspect as kinds
 
-from tooldispatchd.catalog import policyspec, specs
+from tooldispatchd.catalog import policyspec, restspecs, specs
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
+from tooldispatchd.catalog.openapispec import OpenApiSpec
 
 DOCUMENT: Final = Path(__file__).parent / "configuration.md"
 STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
@@ -32,9 +33,20 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         policyspec.QueueSpec,
         policyspec.PolicySpec,
         specs.HttpAuthSpec,
+        OpenApiSpec,
         specs.ToolboxSpec,
         specs.SearchSpec,
         specs.ProfileSpec,
+        restspecs.RestSpec,
+        restspecs.RestPagesSpec,
+        restspecs.RestStreamSpec,
+        restspecs.AnnotationsSpec,
+        restspecs.RestApiSpec,
+        restspecs.RestBasicSpec,
+        restspecs.RestKeySpec,
+        restspecs.RestOAuthSpec,
+        restspecs.ForeignRestSpec,
+        restspecs.ForeignStreamSpec,
         ConfinedSpec,
     )
 }

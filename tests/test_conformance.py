@@ -1,8 +1,14 @@
 """The conformance runner against this daemon, over each kind of channel, and against a client; and what it compares."""
 
 import json
+import socket
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -11,15 +17,24 @@ import pytest
 from docs.render import renderings
 from protocol.conformance.run import (
     FIXTURES,
+    Channel,
+    Choice,
+    Daemon,
+    Options,
+    Result,
     Schemas,
+    Step,
+    Transcript,
+    Way,
     WrongError,
     differs,
+    play_one,
     read_line,
     read_transcript,
     step_of,
     transcripts,
 )
-from tests.conformance import ALL, RUN, WAYS, outcomes, run
+from tests.conformance import ALL, PATIENCE_S, RUN, WAYS, outcomes, run
 
 # How a channel begins and ends: each of them starts a daemon, and what lies between is the same on every channel.
 ON_PIPES: Final = (
@@ -129,6 +144,73 @@ def test_a_schema_that_is_broken_is_told(tmp_path: Path) -> None:
     assert schemas.refuses("daemon", {"a": 2}) == "/a is 2, not 1"
     assert schemas.refuses("daemon", {}) == "/a is missing"
     assert schemas.refuses("agent", 5) == ""
+
+
+# --- time ---
+
+
+class Answering(Way):
+    """Where each daemon answers one line with a `pong`, after the next of these pauses."""
+
+    def __init__(self, *pauses_s: float) -> None:
+        self._pauses_s = iter(pauses_s)
+
+    def open(self, fixtures: str) -> Channel:
+        ours, theirs = socket.socketpair()
+        pause_s = next(self._pauses_s)
+
+        def answer() -> None:
+            # A player for whom it comes too late has gone.
+            with suppress(BrokenPipeError), theirs, theirs.makefile("rwb") as lines:
+                lines.readline()
+                time.sleep(pause_s)
+                lines.write(b'{"__port":"pong"}\n')
+                lines.flush()
+
+        threading.Thread(target=answer, daemon=True).start()
+        descriptor = ours.fileno()
+        return Channel(descriptor, descriptor, end=partial(ours.shutdown, socket.SHUT_WR), close=ours.close)
+
+
+IN_TIME: Final = Transcript(
+    *("in_time", "A ping is answered soon.", "core", "1.0", "basic", [], []),
+    [Step("agent", {"__port": "ping"}, 2), Step("daemon", {"__port": "pong"}, 3, within_ms=200)],
+)
+
+
+def play(way: Way) -> Result:
+    return play_one(IN_TIME, Daemon({}, {}), way, Choice(["core"], [], [], []), Options(PATIENCE_S))
+
+
+def test_a_line_that_is_late_once_or_twice_is_played_again() -> None:
+    assert play(Answering(0.5, 0.5, 0)).outcome == "passed"
+
+
+def test_a_line_that_is_always_late_fails() -> None:
+    found = play(Answering(0.5, 0.5, 0.5))
+    assert (found.outcome, "in 3 plays" in found.why) == ("failed", True)
+
+
+@contextmanager
+def channel_with(data: bytes) -> Iterator[Channel]:
+    """A channel on which this has come."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(data)
+        yield Channel(ours.fileno(), ours.fileno(), end=lambda: None, close=lambda: None)
+
+
+def test_a_line_breaks_a_silence() -> None:
+    with channel_with(b"{}\n") as channel:
+        assert not channel.is_silent(60)
+        assert channel.line(PATIENCE_S) == b"{}\n"
+
+
+def test_a_line_that_is_found_after_a_silence_breaks_it_not() -> None:
+    with channel_with(b"{}\n") as channel:
+        time.sleep(0.02)
+        assert channel.is_silent(0.01)
+        assert channel.line(PATIENCE_S) == b"{}\n"
 
 
 # --- the files ---

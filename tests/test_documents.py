@@ -120,19 +120,27 @@ def address_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[P
         yield address_of
 
 
-def configurations() -> list[tuple[str, str]]:
-    """Each fenced block of TOML with its place; one that is no whole file says so behind the word `toml`."""
+def configurations() -> list[tuple[str, str, dict[str, str]]]:
+    """Each fenced block of TOML with its place; one that is no whole file says so behind the word `toml`.
+
+    A block of YAML with a name is a file that stands beside those of its document.
+    """
     found = []
     for document in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = document.read_text(encoding="utf-8")
+        beside = dict(re.findall(r"^```yaml (\S+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
         for block in re.finditer(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
             line = text.count("\n", 0, block.start()) + 1
-            found.append((f"{document.name}:{line}", block[1]))
+            found.append((f"{document.name}:{line}", block[1], beside))
     return found
 
 
-@pytest.mark.parametrize(("place", "text"), configurations(), ids=[place for place, _ in configurations()])
-def test_a_configuration_in_a_document_can_be_used_as_it_stands(place: str, text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("place", "text", "beside"), configurations(), ids=[place for place, _, _ in configurations()])
+def test_a_configuration_in_a_document_can_be_used_as_it_stands(
+    place: str, text: str, beside: dict[str, str], tmp_path: Path
+) -> None:
+    for name, content in beside.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
     file = tmp_path / "tooldispatchd.toml"
     file.write_text(text, encoding="utf-8")
     assert load_catalog(file, {}).warnings == (), place

@@ -67,8 +67,10 @@ def run_on(fds: tuple[int, int], words: Sequence[str]) -> subprocess.CompletedPr
 
 
 TOLD: Final = [
-    "tools: echo greet sort words find dedent reverse address today current_date sleep"
-    " job_wait job_read job_list job_stop info",
+    (
+        "tools: echo greet sort words find dedent reverse address today current_date sleep"
+        " job_wait job_read job_list job_stop info"
+    ),
     'echo: "hello"',
     "gret: there is no such tool; trying greet",
     'greet: "Hello, Ada!"',

@@ -11,7 +11,6 @@ import pytest
 
 from docs.generate import generated, registry
 from tooldispatchd.wire import messages
-from tooldispatchd.wire.faults import CATEGORY, Code
 
 PROTOCOL: Final = Path(__file__).parent.parent / "protocol"
 SCHEMAS: Final = {path.name.partition(".")[0]: path for path in (PROTOCOL / "schema" / "1").glob("*.schema.json")}
@@ -57,11 +56,6 @@ def test_what_is_generated_is_as_the_registry_and_the_structs_say(path: Path) ->
     assert path.read_text(encoding="utf-8") == generated()[path]
 
 
-def test_every_fault_code_is_in_the_registry_with_its_category() -> None:
-    rows = [(fault["code"], fault["category"]) for fault in registry("faults")["faults"]]
-    assert sorted(rows) == sorted((code.value, CATEGORY[code].value) for code in Code)
-
-
 def test_every_port_of_the_registry_has_its_struct() -> None:
     assert set(ports()) == set(STRUCTS) | WITHOUT_STRUCT
 
@@ -94,10 +88,10 @@ def test_fixtures_have_the_behaviours_of_the_registry_and_show_each() -> None:
     assert [each for each in used if not each.keys() - {"name"} <= behaviours[each["name"]]] == []
 
 
-def test_the_core_is_small() -> None:
+def test_the_core_is_small_and_so_is_each_extension() -> None:
     assert (PROTOCOL / "core.md").read_text(encoding="utf-8").count("\n") <= 350
     lengths = {path.stem: path.read_text("utf-8").count("\n") for path in (PROTOCOL / "extensions").glob("*.md")}
-    assert {name: lines for name, lines in lengths.items() if lines > 130} == {}
+    assert {name: lines for name, lines in lengths.items() if not 40 <= lines <= 120} == {}
 
 
 def test_every_fault_in_the_documents_has_the_fields_that_its_code_demands() -> None:

@@ -27,7 +27,6 @@ from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID, UPDATES_FD
 from tooldispatchd.config.configuration import load_catalog
-from tooldispatchd.config.schema_check import PLANNED
 
 ROOT: Final = Path(__file__).parent.parent
 DOCUMENTS: Final = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
@@ -179,12 +178,6 @@ def test_every_expression_in_the_readme_gives_what_it_says() -> None:
         source_type, target_type = parse_arrow(arrow)
         expression = compile_expression(source, input_type=source_type, output_type=target_type, declared={})
         assert expression.evaluate(json.loads(given)) == json.loads(result)
-
-
-def test_what_is_not_in_this_version_is_listed_whole() -> None:
-    listed = {key for row in rows(section("What is not in this version")) for key in ticked(row[1])}
-    ways_to_listen = {"systemd", "fd:READ,WRITE", "?"}
-    assert listed - ways_to_listen == {key for _, key in PLANNED}
 
 
 # --- what else the README promises ---

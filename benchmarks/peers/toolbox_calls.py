@@ -36,5 +36,5 @@ def direct_functions(workspace: Path) -> dict[str, Callable[..., Any]]:
     return {
         "read": lambda path: read(path, ctx),
         "edit": lambda path, old, new: edit(ctx, path, old, new),
-        "grep": grep,
+        "grep": lambda pattern, path: grep(ctx, pattern, path),
     }

@@ -43,7 +43,7 @@ function violations(schema, value, path = "") {
     if (value.length < (schema.minItems ?? 0)) return wrong("too few items");
     return value.flatMap((item, at) => violations(schema.prefixItems?.[at] ?? schema.items ?? {}, item, `${path}/${at}`));
   }
-  if (kind !== "object") return value <= schema.exclusiveMinimum || value === Infinity ? wrong("it is out of range") : [];
+  if (kind !== "object") return value <= schema.exclusiveMinimum || value > schema.maximum || value === Infinity ? wrong("it is out of range") : [];
   const missing = (schema.required ?? []).filter((name) => !(name in value));
   if (missing.length > 0) return wrong(`${missing[0]} is missing`);
   const ruleOf = (name) => own(schema.properties, name) ?? schema.additionalProperties ?? {};
@@ -113,7 +113,7 @@ function decode(line) {
   if (last("t")) message.json = line.toString("utf8", last("t").from, last("t").to).trimEnd().replace(/,$/, "");
   for (const { name, schema, required = port === "tool_cancel" && name === "id" } of PORTS.get(port).fields.filter(isKnown)) {
     const value = object[name];
-    const isAny = Object.keys(schema).length === 0;
+    const isAny = Object.keys(schema).length === 0 || name === "spec";
     if (value === undefined || (value === null && !isAny && !required)) {
       if (required) throw invalid(`${name} is missing`);
     } else if (schema.maxLength ? !isId(value) : !isAny && violations(schema, value).length > 0) throw invalid(`${name} is wrong`);
@@ -129,7 +129,7 @@ const BEHAVIOURS = {
   twice: (call) => call.end([call.value, call.value]),
   double: (call) => call.end(call.value * 2),
   discard: (call) => call.end(null),
-  upper: (call) => call.end(call.value.toUpperCase()),
+  upper: (call) => call.end(call.value.replace(/[a-z]/g, (letter) => letter.toUpperCase())),
   trace: (call) => call.end(TRACE.test(call.request.traceparent ?? "") ? call.request.traceparent : ""),
   never: () => {},
   after_ms: (call, { ms }) => call.later(() => call.end(call.value), ms),
@@ -153,7 +153,7 @@ const jobTool = (name, required, more = {}) => [name, {
   input: { type: "object", properties: { ...(required.length ? { job: { type: "string" } } : {}), ...more }, required, additionalProperties: false },
 }];
 const JOB_TOOLS = [jobTool("job_read", ["job"]), jobTool("job_list", []), jobTool("job_stop", ["job"]),
-  jobTool("job_wait", ["job"], { timeout_s: { type: "number", exclusiveMinimum: 0 } })];
+  jobTool("job_wait", ["job"], { timeout_s: { type: "number", exclusiveMinimum: 0, maximum: 86400 } })];
 
 // One call, or the job that it became.
 class Call {
@@ -220,7 +220,10 @@ class Session {
     this.profile = hello.profile ?? "default";
     const profile = own(fixtures.profiles, this.profile);
     if (!profile) throw new Fault("unknown_profile", "no such profile");
+    if ((hello.schemas ?? "plain") !== "plain") throw new Fault("invalid_request", "no such form");
     if (sessions >= LIMITS.sessions) throw tooMany("sessions");
+    // To ignore what narrows would widen.
+    if (hello.spec !== undefined) throw new Fault("invalid_request", "there are no specs", { source: "spec" });
     sessions += 1;
     this.hasJobs = profile.jobs !== false;
     this.wantsUpdates = hello.updates === true;
@@ -342,16 +345,15 @@ class Channel {
     this.held += piece.length;
   }
   #finish() {
-    const [line, length, now] = [Buffer.concat(this.parts), this.held, performance.now()];
+    const [line, isTooLong, now] = [Buffer.concat(this.parts), this.held > LIMITS.max_line_bytes, performance.now()];
     const tokens = Math.min(LIMITS.lines_per_s, this.tokens + ((now - this.filled) * LIMITS.lines_per_s) / 1000) - 1;
     Object.assign(this, { parts: [], held: 0, line: this.line + 1, tokens: tokens < 0 ? tokens + 1 : tokens, filled: now });
-    if (this.isGone || line.every((byte) => byte === 32 || byte === 9 || byte === 13)) return;
+    if (this.isGone || (!isTooLong && line.every((byte) => byte === 32 || byte === 9 || byte === 13))) return;
     let seen = {};
     try {
-      if (length > LIMITS.max_line_bytes) throw Object.assign(new Fault("line_too_long", "too long"), { seen: readHead(line) });
-      const message = decode(line);
+      if (isTooLong) throw Object.assign(new Fault("line_too_long", "too long"), { seen: readHead(line) });
+      const message = (seen = decode(line));
       if (message === null) return;
-      seen = message;
       if (tokens < 0 && !SPARED.has(message.port)) throw tooMany("lines_per_s");
       this[message.port]?.(message);
     } catch (fault) {
@@ -376,7 +378,8 @@ class Channel {
       else this.named.set(hello.agent, session);
       return session;
     } catch (fault) {
-      if (hello.port === "hello" && hello.agent === undefined && this.named.size === 0) this.#refuse(fault);
+      const isMistake = fault.fields.error === "invalid_request";
+      if (!isMistake && hello.port === "hello" && hello.agent === undefined && this.named.size === 0) this.#refuse(fault);
       throw fault;
     }
   }
@@ -395,9 +398,6 @@ class Channel {
     if (session) throw new Fault(session.state === "open" ? "invalid_request" : "draining", "there is a session already");
     if (this.isEnding || (hello.agent === undefined && this.refusal)) throw new Fault("draining", "no more sessions");
     if (!(hello.protocol ?? [1]).includes(1)) throw new Fault("unsupported_version", "version 1 alone", { supported: [1] });
-    // To ignore what narrows would widen.
-    if (hello.spec !== undefined) throw new Fault("invalid_request", "there are no specs", { source: "spec" });
-    if ((hello.schemas ?? "plain") !== "plain") throw new Fault("invalid_request", "no such form");
     this.#open(hello).greet(hello);
   }
   tool_req(request) { this.#session(request).request(request); }
@@ -431,7 +431,7 @@ class Channel {
     if (isOver && this.named.size === 0 && (this.own?.state ?? "closed") === "closed" && !this.isGone) this.stream.end();
   }
   #end() {
-    if (this.held > 0) this.#finish();
+    if (this.held > 0 && (this.named.size > 0 || !(this.own?.bye ?? this.isLeft))) this.#finish();
     this.isEnding = true;
     const sessions = [this.own, ...this.named.values()];
     sessions.forEach((session) => session?.end());

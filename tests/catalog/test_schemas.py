@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.catalog.schemas import ACCEPT, SchemaError, compile_check
+from tooldispatchd.catalog.schemas import ACCEPT, LazyCheck, SchemaError, check_of, compile_check, is_light
 from tooldispatchd.catalog.violations import Violation
 
 RECORD: dict[str, object] = {
@@ -306,3 +306,26 @@ def test_a_recursive_union_is_explained_where_and_only_where_it_is_broken(value:
     ]
     schema: dict[str, object] = {keyword: options}
     assert (compile_check(schema).violations(value) == []) is jsonschema.Draft202012Validator(schema).is_valid(value)
+
+
+# --- compiled when it is asked ---
+
+
+def test_a_lazy_check_says_what_the_check_of_its_schema_says() -> None:
+    schema: dict[str, object] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    schema["additionalProperties"] = False
+    lazy, at_once = LazyCheck(schema), compile_check(schema)
+    assert lazy.text == at_once.text
+    assert [lazy.is_valid({"a": value}) for value in (1, "x")] == [True, False]
+    assert (lazy.weight, lazy.patterns) == (at_once.weight, at_once.patterns)
+    assert lazy.violations({"b": 1}) == at_once.violations({"b": 1})
+    assert LazyCheck(schema).mend({"a": 1}) == []
+    assert LazyCheck({"properties": {"a": {"type": "string"}}}).mend({"a": None}) == ["/a"]
+    assert is_light(b'{"a":1}', LazyCheck(schema))
+
+
+def test_a_large_schema_is_never_compiled_here() -> None:
+    schema: dict[str, object] = {"type": "object", "properties": {f"field_{number}": {} for number in range(1_000)}}
+    lazy = LazyCheck(schema)
+    assert not is_light(b"{}", lazy)
+    assert check_of(lazy.text).is_valid({})

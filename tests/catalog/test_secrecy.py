@@ -93,6 +93,8 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
         *("ProfileSpec.queue", "QueueSpec.rate", "McpSpec.read_only", "McpSpec.idempotent"),
         *("Config.types", "Config.plumb", "Config.mcp_json", "DaemonSpec.listen"),
         *("ToolboxSpec.tools", "ToolboxSpec.deny", "ToolboxSpec.prefix", "ToolboxSpec.workspace"),
+        *("OpenApiSpec.operations", "OpenApiSpec.tags", "OpenApiSpec.paths", "OpenApiSpec.deny", "OpenApiSpec.prefix"),
+        *("ProfileSpec.openapi",),
         *("ToolboxSpec.hosts", "ToolboxSpec.deny_hosts", "ToolboxSpec.shared", "ProfileSpec.toolboxes"),
         *("McpSpec.cwd", "McpSpec.tools", "McpSpec.allow", "McpSpec.deny", "McpSpec.prefix"),
         *(
@@ -112,4 +114,14 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
         *("ProfileSpec.workspace", "ProfileSpec.workspaces"),
         *("ProfileSpec.tools", "ProfileSpec.mcp", "ProfileSpec.roots", "ProfileSpec.uid", "ProfileSpec.gid"),
         *("ProfileSpec.allow", "ProfileSpec.order"),
+        *("RestSpec.api", "RestSpec.styles", "RestSpec.content_type", "RestSpec.pick", "RestSpec.map"),
+        *("RestKeySpec.header", "RestKeySpec.query", "RestKeySpec.cookie"),
+        *("RestPagesSpec.cursor", "RestPagesSpec.query", "AnnotationsSpec.title"),
+        *(
+            f"{spec}.{key}"
+            for spec in ("RestStreamSpec", "ForeignStreamSpec")
+            for key in ("line_prefix", "discriminator_field", "token_value", "token_field", "done_value")
+        ),
+        *("RestStreamSpec.answer_field", "ForeignStreamSpec.answer_field"),
+        *(f"ForeignRestSpec.{key}" for key in ("description", "query_param_names", "queue", "cache")),
     }

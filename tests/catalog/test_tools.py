@@ -3,6 +3,7 @@ from msgspec import UNSET, UnsetType
 
 from tooldispatchd.catalog.expressions.door import FailedEvaluation
 from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.rest.declared import build_apis
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool, build_tools
 
@@ -11,14 +12,14 @@ TYPES = {"Query": "{text: string, limit?: int}", "Results": "[{title: string}]",
 
 def build(**tool: object) -> DeclaredTool:
     config = Config(types=TYPES, tools={"t": ToolSpec(**tool)})  # type: ignore[arg-type]
-    tools, _processes, problems = build_tools(config, {}, {})
+    tools, _processes, problems = build_tools(config, {}, {}, build_apis(config))
     assert problems == []
     return tools["t"]
 
 
 def problems_of(**tool: object) -> list[Problem]:
     config = Config(types=TYPES, tools={"t": ToolSpec(**tool)})  # type: ignore[arg-type]
-    tools, _processes, problems = build_tools(config, {}, {})
+    tools, _processes, problems = build_tools(config, {}, {}, build_apis(config))
     assert tools == {}
     return problems
 
@@ -130,7 +131,7 @@ TYPE = ("tools", "t", "type")
                 Problem(
                     ("tools", "t"),
                     "a tool has exactly one way to run, this one has none",
-                    allowed="process, mcp, inline, map, command, python, builtin",
+                    allowed="process, mcp, inline, map, command, python, rest, builtin",
                 )
             ],
         ),
@@ -140,7 +141,7 @@ TYPE = ("tools", "t", "type")
                 Problem(
                     ("tools", "t"),
                     "a tool has exactly one way to run, this one has inline and map",
-                    allowed="process, mcp, inline, map, command, python, builtin",
+                    allowed="process, mcp, inline, map, command, python, rest, builtin",
                 )
             ],
         ),
@@ -267,7 +268,7 @@ def test_all_problems_are_told_at_once_and_right_tools_are_built() -> None:
             "named": ToolSpec(type="B -> B", inline="id"),
         },
     )
-    tools, _processes, problems = build_tools(config, {}, {})
+    tools, _processes, problems = build_tools(config, {}, {}, build_apis(config))
     assert list(tools) == ["good", "named"]
     assert [problem.path for problem in problems] == [
         ("types", "A"),

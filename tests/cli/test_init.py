@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.spawned import without_places
-from tests.providers.mcp.http.certificates import Authority
-from tooldispatchd.catalog import specs
+from tests.http.certificates import Authority
+from tooldispatchd.catalog import restspecs, specs
 from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.cli import init
 from tooldispatchd.config.configuration import load_catalog
@@ -26,6 +26,8 @@ SECTIONS = {
     "toolbox": specs.ToolboxSpec,
     "agents": specs.ProfileSpec,
     "processes": specs.ProcessSpec,
+    "rest": restspecs.RestApiSpec,
+    "restTools": restspecs.ForeignRestSpec,
 }
 
 
@@ -41,7 +43,7 @@ def run_init(*words: str) -> int:
 
 def section(name: str) -> str:
     """What follows the headers of one kind in the example, comments included, each up to the next header."""
-    parts = re.split(r"(?m)^\[([a-z_]+)[^\]]*\]\n", EXAMPLE)
+    parts = re.split(r"(?m)^\[([A-Za-z_]+)[^\]]*\]\n", EXAMPLE)
     return "".join(text for header, text in zip(parts[1::2], parts[2::2], strict=True) if header == name)
 
 
@@ -88,7 +90,7 @@ def test_the_example_is_a_right_configuration_in_any_environment(tmp_path: Path)
     file.write_text(EXAMPLE)
     catalog = load_catalog(file, {})
     declared = ["echo", "greet", "sort", "words", "find", "dedent", "reverse", "address", "today", "now"]
-    assert list(catalog.tools) == [*declared, "current_date", "sleep"]
+    assert list(catalog.tools) == [*declared, "weather", "current_date", "sleep", "forecast"]
     assert list(catalog.profiles) == ["default", "clock"]
     assert catalog.config.mcp["time"].args[:2] == ("-m", "mcp_server_time")
     assert catalog.warnings == ()
@@ -114,7 +116,7 @@ def test_the_example_is_checked_without_a_warning_where_there_is_what_it_says_th
     [
         (name, key)
         for name, spec in SECTIONS.items()
-        for key in spec.__struct_fields__
+        for key in spec.__struct_encode_fields__
         # What bounds programs is the same wherever it stands, and is shown once.
         if (name == "tools" or key not in KEYS) and not (name == "toolbox" and key in OPTIONS)
     ],
@@ -123,10 +125,10 @@ def test_the_example_shows_every_key_in_its_section(name: str, key: str) -> None
     assert re.search(rf"(?m)^(# )?{key} = ", section(name))
 
 
-@pytest.mark.parametrize("key", specs.Config.__struct_fields__)
+@pytest.mark.parametrize("key", specs.Config.__struct_encode_fields__)
 def test_the_example_has_every_section(key: str) -> None:
-    # What is no table stands at the top.
-    assert section(key) or re.match(rf"(?:#.*\n|\n)*# {key} = ", EXAMPLE)
+    # What is no table stands at the top; and one that needs a document is only shown.
+    assert section(key) or re.match(rf"(?:#.*\n|\n)*# {key} = ", EXAMPLE) or f"\n#  [{key}." in EXAMPLE
 
 
 @pytest.mark.parametrize("key", sorted(set(specs.LimitsSpec.__struct_fields__) - {"processes"}))
@@ -149,7 +151,8 @@ def test_the_example_names_every_key_of_one_set_of_tools(key: str) -> None:
 def test_the_example_with_every_key_in_force_is_right_too(tmp_path: Path, source: str) -> None:
     file = tmp_path / "t.toml"
     # A token is from one place; a profile must have one, since nothing else is asked of it here.
-    others = {"token", "token_env", "token_file", "auth", "oauth"} - {source, "oauth" if source == "auth" else ""}
+    others = {"token", "token_env", "token_file", "auth", "oauth", "basic"} - {source}
+    others -= {"oauth"} if source == "auth" else set()
     before, profiles = uncommented(EXAMPLE).split("# ---- Profiles")
     # There is no virtual environment here; `reuse` goes without the next two, and the function has no `ctx`.
     servers = re.sub(rf"(?m)^({'|'.join([*others, 'venv', 'ports', 'exit_codes', 'state'])}) = .*\n", "", before)
@@ -157,12 +160,12 @@ def test_the_example_with_every_key_in_force_is_right_too(tmp_path: Path, source
     file.write_text(servers + re.sub(rf"(?m)^(?!{wanted} )token\w* = .*\n", "", f"#{profiles}"))
     (tmp_path / "tools.plumb").write_text("type Other = Person")
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"git": {"command": "mcp-server-git"}}}')
-    for name in ("clock.token", "docs.token"):
+    for name in ("clock.token", "docs.token", "api.token"):
         (tmp_path / name).write_text("x")
     authority = Authority(tmp_path, "ca")
     _, key = authority.issue("client")
     Path(key).rename(tmp_path / "client.key")
-    catalog = load_catalog(file, {"CLOCK_TOKEN": "x", "DOCS_TOKEN": "x"})
+    catalog = load_catalog(file, dict.fromkeys(("CLOCK_TOKEN", "DOCS_TOKEN", "API_TOKEN", "API_KEY", "SECRET"), "x"))
     assert catalog.config.mcp["time"].deny == ("convert_time",)
     assert list(catalog.servers) == ["time", "docs", "git"]
     assert list(catalog.profiles) == ["writer", "default", "clock"]

@@ -3,16 +3,21 @@ import pickle
 import pytest
 
 from tooldispatchd.client.errors import FaultError, fault_of
-from tooldispatchd.wire.faults import CATEGORY, Category, Code, Fault
+from tooldispatchd.wire.faults import CATEGORY, LATER, Code, Fault
 from tooldispatchd.wire.messages import ToolResp
 
 
 @pytest.mark.parametrize("code", Code)
-def test_a_fault_is_retryable_exactly_when_it_is_unavailable(code: Code) -> None:
+def test_a_fault_is_retryable_exactly_when_its_code_says_later(code: Code) -> None:
     content = Fault(code, "why", {"extra": 1}).content()
     fault = fault_of(ToolResp("1", content, is_error=True, fault=True))
     assert (fault.code, fault.category, fault.detail, fault.fields["extra"]) == (code, CATEGORY[code], "why", 1)
-    assert fault.retryable is (CATEGORY[code] is Category.UNAVAILABLE)
+    assert fault.retryable is (code in LATER)
+
+
+@pytest.mark.parametrize(("category", "retryable"), [("unavailable", True), ("internal", False)])
+def test_a_code_of_a_later_version_is_judged_by_its_category(category: str, *, retryable: bool) -> None:
+    assert FaultError({"error": "brand_new", "category": category, "detail": "d"}).retryable is retryable
 
 
 @pytest.mark.parametrize(
@@ -22,7 +27,7 @@ def test_a_fault_is_retryable_exactly_when_it_is_unavailable(code: Code) -> None
 def test_a_call_that_may_have_run_is_not_to_be_made_again_blindly(
     told: object, ran: str | None, *, retryable: bool
 ) -> None:
-    fault = FaultError({"error": "timeout", "category": "unavailable", "detail": "d", "ran": told})
+    fault = FaultError({"error": "draining", "category": "unavailable", "detail": "d", "ran": told})
     assert (fault.ran, fault.retryable) == (ran, retryable)
 
 
@@ -39,6 +44,6 @@ def test_a_fault_that_cannot_be_read_is_an_internal_error(content: str) -> None:
 
 
 def test_a_fault_can_be_passed_between_processes() -> None:
-    fault = FaultError({"error": "cancelled", "category": "unavailable", "detail": "d"})
+    fault = FaultError({"error": "draining", "category": "unavailable", "detail": "d"})
     again = pickle.loads(pickle.dumps(fault))
-    assert (str(again), again.retryable) == ("cancelled: d", True)
+    assert (str(again), again.retryable) == ("draining: d", True)

@@ -12,6 +12,7 @@ from tests.config.wrong_configurations import CORPUS
 from tests.config.wrong_expressions import EXPRESSIONS
 from tests.config.wrong_oauth import OAUTH
 from tests.config.wrong_processes import PROCESSES
+from tests.config.wrong_requests import REQUESTS
 from tests.config.wrong_server_keys import SERVER_KEYS
 from tests.config.wrong_server_tokens import SERVER_TOKENS
 from tests.config.wrong_servers import SERVERS
@@ -39,7 +40,7 @@ def report_of(directory: Path, text: str, environ: dict[str, str] = NO_ENVIRONME
     return str(caught.value).replace(f"{directory}/", "")
 
 
-ALL: dict[str, tuple[str, str]] = CORPUS | TYPES | EXPRESSIONS | PROCESSES | CHAINS | TOOLS
+ALL: dict[str, tuple[str, str]] = CORPUS | TYPES | EXPRESSIONS | PROCESSES | CHAINS | TOOLS | REQUESTS
 ALL |= SERVERS | SERVER_KEYS | SERVER_TOKENS | OAUTH
 ENVIRONMENT = {"EMPTY": "", "SET": "x", "LINES": "a\nb"}
 

@@ -236,3 +236,65 @@ def test_a_plumb_file_starts_at_the_directory_of_the_configuration() -> None:
 @pytest.mark.parametrize("text", ["${MISSING}", "${", "${MISSING:-}"])
 def test_a_file_that_cannot_be_named_is_none(text: str) -> None:
     assert expand_file(text, {}, HERE) is None
+
+
+# --- texts of requests ---
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("${parameters.city}", "${parameters.city}"),
+        ("${A}/${parameters.city}?key=${A}", "1/${parameters.city}?key=1"),
+        ("${parameters.filter[name]}", "${parameters.filter[name]}"),
+        ("$${parameters.city} $$", "$${parameters.city} $$"),
+        ("${DOLLARS}", "a$$b$$$$c$${parameters.x}"),
+        ("${B:-d}", "d"),
+        ("cost $5", "cost $5"),
+    ],
+)
+@pytest.mark.parametrize("key", ["url", "path", "text"])
+def test_a_text_of_a_request_is_a_template_still(key: str, text: str, meaning: str) -> None:
+    table: Table = {"tools": {"a": {"rest": {key: text}}}}
+    assert expand(table, {"A": "1", "DOLLARS": "a$b$$c${parameters.x}"}, HERE) == []
+    assert table == {"tools": {"a": {"rest": {key: meaning}}}}
+
+
+def test_the_texts_within_a_body_are_expanded_however_deep() -> None:
+    table: Table = {"tools": {"a": {"rest": {"body": {"k": [{"${A}": "${A}"}, 5, "${parameters.x}"]}}}}}
+    assert expand(table, {"A": "1"}, HERE) == []
+    assert table == {"tools": {"a": {"rest": {"body": {"k": [{"${A}": "1"}, 5, "${parameters.x}"]}}}}}
+
+
+def test_a_parameter_means_nothing_elsewhere() -> None:
+    table: Table = {"rest": {"a": {"base_url": "https://x/${parameters.a}", "headers": {"X": "${parameters.a}"}}}}
+    assert [problem.why for problem in expand(table, {}, HERE)] == ['"${" begins no variable that can be read'] * 2
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\r", "é", "\0", "x" * 20_000])
+def test_no_variable_breaks_out_of_a_header_of_a_request(value: str) -> None:
+    table: Table = {"tools": {"a": {"rest": {"headers": {"X": "${parameters.x} ${A}"}}}}}
+    [problem] = expand(table, {"A": value}, HERE)
+    assert problem.path == ("tools", "a", "rest", "headers", "X")
+
+
+# --- files ---
+
+
+def test_a_text_may_hold_what_a_file_does(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("s$cret\n")
+    table: Table = {
+        "rest": {"a": {"headers": {"X": "Key ${file:key}"}}},
+        "tools": {"a": {"rest": {"url": f"https://x/?k=${{file:{tmp_path}/key}}"}}},
+    }
+    assert expand(table, {}, tmp_path) == []
+    assert table == {
+        "rest": {"a": {"headers": {"X": "Key s$cret"}}},
+        "tools": {"a": {"rest": {"url": "https://x/?k=s$$cret"}}},
+    }
+
+
+def test_a_file_that_is_not_there_is_a_problem_without_its_name(tmp_path: Path) -> None:
+    table: Table = {"rest": {"a": {"headers": {"X": "${file:hunter2}"}}}}
+    [problem] = expand(table, {}, tmp_path)
+    assert problem.why == "cannot read the value's file: No such file or directory"

@@ -1,7 +1,5 @@
-import pytest
-
 from tooldispatchd.catalog.problems import Problem
-from tooldispatchd.config.schema_check import PLANNED, check_form
+from tooldispatchd.config.schema_check import check_form
 
 
 def test_a_right_table_has_no_problem() -> None:
@@ -94,8 +92,3 @@ def test_a_key_of_processes_in_a_tool_says_where_it_belongs() -> None:
     (problem,) = check_form({"tools": {"z": {"chain": ["a"]}}})
     assert problem.why == "chain is a key of [processes]; a tool is made of a process"
     assert problem.allowed == 'process = "z", and chain in [processes.z]'
-
-
-@pytest.mark.parametrize(("section", "key"), sorted(PLANNED))
-def test_a_planned_key_is_not_taken_for_a_slip_of_the_hand(section: str, key: str) -> None:
-    assert check_form({section: {"a": {key: "x"}}}) == [Problem((section, "a", key), "not yet available", value=None)]

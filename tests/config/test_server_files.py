@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.providers.mcp.http.certificates import Authority
+from tests.http.certificates import Authority
 from tooldispatchd.config.configuration import ConfigError, load_catalog
 
 CA_MISSING = "t.toml:3: mcp.a.ca: cannot read the certificate's file: No such file or directory"

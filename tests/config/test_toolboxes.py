@@ -5,7 +5,8 @@ import pytest
 
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.config.configuration import ConfigError, load_catalog
-from tooldispatchd.config.toolboxes import MadeTools, take_toolboxes
+from tooldispatchd.config.made_tools import MadeTools
+from tooldispatchd.config.toolboxes import take_toolboxes
 from tooldispatchd.toolbox.sets import SETS, doc_of
 
 SHUT_IN = {"read": [], "write": [], "network": False}
@@ -121,7 +122,9 @@ def test_search_is_offered_with_an_engine_alone_and_check_says_how_to_have_it() 
         ),
         (
             {"toolbox": {"clock": {}, "b": {"set": "clock", "tools": ["sleep"]}}},
-            Problem(("toolbox", "b"), "its tool sleep is declared already", allowed='a prefix: prefix = "…"'),
+            Problem(
+                ("toolbox", "b"), "of its tools these are declared already: sleep", allowed='a prefix: prefix = "…"'
+            ),
         ),
         (
             {"toolbox": {"web": {"tools": ["search"]}}},
@@ -134,6 +137,12 @@ def test_search_is_offered_with_an_engine_alone_and_check_says_how_to_have_it() 
         (
             {"toolbox": {"web": {"search": {"engine": "searxng"}}}},
             Problem(("toolbox", "web", "search"), "SearXNG is wherever you run it: its url is missing"),
+        ),
+        (
+            {"toolbox": {"web": {"search": {"engine": "brave"}}}},
+            Problem(
+                ("toolbox", "web", "search"), "its engine needs a key", allowed="one of token, token_env, token_file"
+            ),
         ),
         (
             {"toolbox": {"web": {"search": {"engine": "brave", "token": "a", "token_env": "B"}}}},

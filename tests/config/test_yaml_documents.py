@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tooldispatchd.catalog.specs import McpSpec
 from tooldispatchd.config.configuration import ConfigError, load_catalog
 from tooldispatchd.config.documents import DocumentError, read_json
-from tooldispatchd.config.yaml_documents import read_yaml
+from tooldispatchd.config.yaml_documents import read_shared_yaml, read_yaml
 
 TEXT = """\
 # of another client
@@ -100,3 +100,48 @@ def test_json_is_yaml_and_its_lines_are_the_same(value: object) -> None:
     assert one.value == other.value
     assert one.lines.depth == other.lines.depth
     assert one.lines.line_of(("top",)) == other.lines.line_of(("top",))
+
+
+# --- with anchors and aliases ---
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: &x {b: 1}\nc: *x", {"a": {"b": 1}, "c": {"b": 1}}),
+        ("a: &x 2020-01-01\nc: [*x, '1']", {"a": "2020-01-01", "c": ["2020-01-01", "1"]}),
+        ("a: &x {b: 1, c: 2}\nd: {<<: *x, b: 3}", {"a": {"b": 1, "c": 2}, "d": {"b": 3, "c": 2}}),
+        ("a: &x {b: 1}\nd: {<<: [{b: 2}, *x], e: &y 5}\nf: *y", {"a": {"b": 1}, "d": {"b": 1, "e": 5}, "f": 5}),
+        ("a: &x 1\nb: &x 2\nc: *x", {"a": 1, "b": 2, "c": 2}),
+        ("200: {on: yes, n: 1e3}", {"200": {"on": "yes", "n": 1000.0}}),
+    ],
+)
+def test_what_an_alias_stands_for_stands_in_its_place(text: str, value: object) -> None:
+    assert read_shared_yaml(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: &x [*x]", "an alias (*) stands for nothing that is complete"),
+        ("a: *y", "an alias (*) stands for nothing that is complete"),
+        ("a: {<<: 5}", "only mappings are merged (<<)"),
+        ("a: !!python/object:os.system 1", "a tag (!) is not taken"),
+        ("? [a]\n: 1", "a key is a text"),
+        ("[" * 101 + "]" * 101, "arrays and objects are nested more than 100 deep"),
+        ("a: 1\n---\nb: 2", "a second document begins here"),
+    ],
+)
+def test_what_json_does_not_have_is_refused_beside_aliases(text: str, why: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_shared_yaml(text)
+    assert caught.value.why == why
+
+
+def test_a_billion_laughs_are_refused_before_they_are_heard() -> None:
+    levels = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 30)]
+    text = "\n".join(["l0: &l0 [lol]", *levels])
+    with pytest.raises(DocumentError) as caught:
+        read_shared_yaml(text)
+    assert caught.value.why == "the document has more than 4000000 parts, with what its aliases stand for"
+    assert caught.value.line == 8

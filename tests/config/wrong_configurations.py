@@ -23,8 +23,8 @@ t.toml:3: mcp.github.prefx: unknown key
         """\
 cannot use t.toml: 1 problem
 t.toml:2: zebra: unknown key
-    allowed: one of agent_command, agents, daemon, http_auth, limits, mcp, mcp_json, plumb, processes, queues, \
-toolbox, tools, types""",
+    allowed: one of agent_command, agents, daemon, http_auth, limits, mcp, mcp_json, openapi, plumb, processes, \
+queues, rest, restTools, toolbox, tools, types""",
     ),
     "a dotted key and an inline table": (
         """\
@@ -184,16 +184,6 @@ cannot use t.toml: 1 problem
 t.toml:1: tool: unknown key
     did you mean "tools"?""",
     ),
-    "what comes later is refused by name": (
-        """\
-[tools.get]
-rest = { url = "https://example.com" }
-""",
-        """\
-cannot use t.toml: 1 problem
-t.toml:2: tools.get.rest: not yet available
-    seen a table""",
-    ),
     "what bounds a program": (
         """\
 [tools.a]
@@ -295,7 +285,7 @@ cannot use t.toml: 5 problems
 t.toml:3: mcp.a.args[0]: the environment has no MISSING
     seen a string; allowed: "${MISSING:-default}"
 t.toml:3: mcp.a.args[1]: "${" begins no variable that can be read
-    seen a string; allowed: "${NAME}", "${NAME:-default}", or "$$" for a dollar
+    seen a string; allowed: "${NAME}", "${NAME:-default}", "${file:PATH}", or "$$" for a dollar
 t.toml:4: mcp.a.cwd: is empty once its variables are in place
     seen "${EMPTY}"
 t.toml:6: mcp.a.env.TOKEN: the environment has no TOKEN

@@ -57,7 +57,7 @@ def lone() -> Annotated[list, "parts"]:
 def wrong() -> Annotated[list, "parts"]:
     return ["one", {"text": "two"}]
 
-def count(ctx, by: float = 1, fail: str = "", wait: float = 0) -> float:
+def count(ctx, by: float = 1, fail: str = "", wait: float = 0, background: bool = False) -> float:
     before = ctx.state.get("n", 0)
     time.sleep(wait)
     ctx.state["n"] = before + by
@@ -127,6 +127,10 @@ state = true
 [tools.also]
 python = "functions:count"
 state = "count"
+[tools.asked]
+python = "functions:count"
+state = "count"
+mode = "asked"
 [tools.add]
 python = "functions:add"
 state = "count"
@@ -156,7 +160,7 @@ map = "{'by': 10.0}"
 [tools.twice]
 process = "twice"
 [agents.default]
-tools = ["who", "where", "shut", "worker", "says", "count", "also", "own", "twice",
+tools = ["who", "where", "shut", "worker", "says", "count", "also", "asked", "own", "twice",
     "stops", "short", "at_once", "wakes",
     "picture", "document", "several", "lone", "wrong", "told"]
 workspace = "@HOME@/${agent}"
@@ -302,6 +306,16 @@ def test_no_update_is_lost_and_none_is_anothers(agent: Agent) -> None:
     answers = [agent.hear() for _ in range(30)]
     counted = {name: sorted(int(each["content"]) for each in answers if each["agent"] == name) for name in names}
     assert counted == {name: list(range(1, 11)) for name in names}
+
+
+def test_a_job_that_is_asked_for_starts_with_the_state_and_holds_up_nothing(agent: Agent) -> None:
+    assert value(agent, "count", {"by": 5}) == 5
+    assert json.loads(agent.ask("asked", {"by": 10, "wait": 30, "background": True})["content"]) == {"job": "job-1"}
+    assert value(agent, "asked", {"by": 1}) == 6
+    agent.ask("job_stop", {"job": "job-1"})
+    assert json.loads(agent.ask("asked", {"by": 10, "background": True})["content"]) == {"job": "job-2"}
+    done = json.loads(agent.ask("job_wait", {"job": "job-2"})["content"])
+    assert (done["content"], value(agent, "count", {"by": 1})) == ("16.0", 7)
 
 
 def test_a_call_that_waits_for_its_turn_can_be_cancelled_and_has_its_deadline(agent: Agent) -> None:

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +37,12 @@ FREE: Final = frozenset(
     }
 )
 
+BY_CODE: Final = {
+    # What was cancelled on the way to its place may have had it.
+    "cancelled": {"ran"},
+    "invalid_request": {"source"},
+}
+
 # --- what is asked ---
 
 # In the order of the text it suits each daemon whether it looks at the room for a call first, or at its input.
@@ -49,7 +56,7 @@ AGENTS: Final = some.sampled_from([*RIGHT_AGENTS, "", "ä" * 300, 5, None])
 TOOLS: Final = some.sampled_from(
     [
         *("echo", "same", "twice", "forget", "nothing", "maybe", "hidden", "ecko", "constructor", "__proto__"),
-        *("job_list", "job_read", "job_stop"),
+        *("job_list", "job_read", "job_stop", "job_wait"),
         5,
     ]
 )
@@ -62,7 +69,9 @@ SMALL: Final = (
     | some.integers(-(2**53) + 1, 2**53 - 1)
     | some.floats(allow_nan=False, allow_infinity=False, width=32)
 )
-KEYS: Final = some.sampled_from(["text", "limit", "input", "job", "other", "", "a/b", "~", "constructor", "__proto__"])
+KEYS: Final = some.sampled_from(
+    ["text", "limit", "input", "job", "timeout_s", "other", "", "a/b", "~", "constructor", "__proto__"]
+)
 VALUES: Final = some.recursive(
     SMALL, lambda inner: some.lists(inner, max_size=3) | some.dictionaries(KEYS, inner, max_size=3), max_leaves=6
 )
@@ -89,6 +98,8 @@ HELLOS: Final = some.fixed_dictionaries(
         "capabilities": some.sampled_from([[], ["example.com/x"], None, "value", [1]]),
         "updates": some.sampled_from([True, False, None, 1]),
         "answers": some.sampled_from([[], ["sampling"], None, "sampling"]),
+        "schemas": some.sampled_from(["plain", "plain", "cobol", None, 5]),
+        "spec": some.sampled_from([None, 5, {"frob": 1}]),
     },
 )
 OTHERS: Final = some.fixed_dictionaries(
@@ -100,7 +111,14 @@ OTHERS: Final = some.fixed_dictionaries(
             ]
         )
     },
-    optional={"id": IDS, "agent": AGENTS, "t": VALUES, "allow": some.booleans(), "refuse": some.booleans()},
+    optional={
+        "id": IDS,
+        "agent": AGENTS,
+        "t": VALUES,
+        "allow": some.booleans(),
+        "refuse": some.booleans(),
+        "schemas": some.sampled_from(["plain", "cobol", None, 5]),
+    },
 )
 PIECES: Final = some.sampled_from(
     [
@@ -141,7 +159,7 @@ PIECES: Final = some.sampled_from(
 BEFORE: Final = some.sampled_from(
     [
         *(b'"id":"1",', b'"agent":"scout",', b'"name":"echo",', b'"input":{},', b'"background":true,', b'"t":{"t":1},'),
-        *(b'"__port":"ping",', b'"__port":"dance",'),
+        *(b'"__port":"ping",', b'"__port":"dance",', b'"__port":"a/b",'),
         *(b'"unknown":"' + b"x" * 5000 + b'",', b'"unknown":"' + b"\\n" * 10_000 + b'",'),
         # The deepest that every daemon takes, and so deep that each refuses it.
         *(b'"unknown":' + b"[" * 127 + b"]" * 127 + b",", b'"unknown":' + b"[" * 10_000 + b"]" * 10_000 + b","),
@@ -299,8 +317,7 @@ def plain(value: Any, key: str = "") -> Any:
     if isinstance(value, dict) and value.get("error") in EITHER:
         return sorted(EITHER)
     if isinstance(value, dict):
-        # What was cancelled on the way to its place may have had it.
-        free = FREE | ({"ran"} if value.get("error") == "cancelled" else set())
+        free = FREE | BY_CODE.get(str(value.get("error")), set())
         return {name: plain(item, name) for name, item in value.items() if name not in free}
     if isinstance(value, list):
         return [plain(item) for item in value]
@@ -326,17 +343,18 @@ def main() -> int:
     """0 where they agree, 1 where they do not."""
     parser = argparse.ArgumentParser(prog="python -m tests.implementations.differential", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600, help="how long to search (default: %(default)s)")
-    began = time.monotonic()
-    until = began + parser.parse_args().seconds
-    number = 0
-    while time.monotonic() < until:
-        number += 1
+    parser.add_argument("--seed", type=int, default=1, help="where to begin (default: %(default)s)")
+    asked, began = parser.parse_args(), time.monotonic()
+    for number in count(asked.seed):
+        if time.monotonic() - began > asked.seconds:
+            break
         try:
             search(1000, number, is_low=number % 2 == 0)
         except AssertionError as error:
             print(f"seed {number}: {error}", flush=True)
             return 1
-        print(f"{number * 2000} conversations, no difference, after {time.monotonic() - began:.0f} s", flush=True)
+        done, took_s = (number - asked.seed + 1) * 2000, time.monotonic() - began
+        print(f"{done} conversations, no difference, after {took_s:.0f} s", flush=True)
     return 0
 
 

@@ -34,6 +34,8 @@ def command_of(language: str, tmp_path: Path) -> str:
             return f"{needs('perl')} {HERE / 'client.pl'}"
         case "node":
             return f"{needs('node')} {HERE / 'client.mjs'}"
+        case "jq":
+            return f"{needs('jq')} --unbuffered -cnf {HERE / 'client.jq'}"
         case _:
             return f"{needs('sh')} {HERE / 'client.sh'}"
 
@@ -51,8 +53,9 @@ def test_an_agent_on_a_socket_keeps_the_protocol(language: str, tmp_path: Path) 
     assert outcomes(run("--agent", command_of(language, tmp_path), "--agent-socket"), "failed") == {}
 
 
-def test_an_agent_in_shell_keeps_the_protocol(tmp_path: Path) -> None:
-    assert outcomes(run("--agent", command_of("sh", tmp_path)), "failed") == {}
+@pytest.mark.parametrize("language", ["sh", "jq"])
+def test_an_agent_on_its_stdin_and_stdout_keeps_the_protocol(language: str, tmp_path: Path) -> None:
+    assert outcomes(run("--agent", command_of(language, tmp_path)), "failed") == {}
 
 
 FULL: Final[dict[str, object]] = {
@@ -126,3 +129,8 @@ def test_an_agent_repeats_only_what_has_not_run_and_may_pass(language: str, tmp_
     assert names.count("slow") == 1
     assert names.count("fails") == 3
     assert names[-1] == "report"
+
+
+def test_an_agent_without_a_clock_repeats_nothing(tmp_path: Path) -> None:
+    names = calls_of(command_of("jq", tmp_path), tmp_path, by_socket=False)
+    assert names == ["echo", "slow", "echo", "fails", "report"]

@@ -8,8 +8,9 @@ What differs, and why:
   says of sizes are warnings. The file itself stays as it is written.
 - Tools are shown as `github:search_code`, and are called by `github__search_code` too where the model's provider is
   asked for, as here: the seed's `{provider}__{toolname}` is what Anthropic and OpenAI are shown.
-- REST tools, `agent__batch` and its like are not there yet; sub-agents are agent processes, and a declared tool may be
-  called `agent__researcher`, `rest__weather_api` or `router__handoff-to`.
+- A parameter of a REST tool that is not in its URL is sent, and an HTTP error is an error.
+- `agent__batch` and its like are not there yet; sub-agents are agent processes, and a declared tool may be called
+  `agent__researcher` or `router__handoff-to`.
 - The events `tool_started` and `tool_finished` are lines for an agent that asks for them.
 """
 
@@ -22,6 +23,7 @@ from typing import Final
 import pytest
 
 from tests.daemon.spawned import Agent
+from tests.rest.recording import answer, recording
 from tests.seeds.model_api import model_api, says
 from tests.seeds.seeded import agent_command, checked, install_server, seeded, value_of
 
@@ -201,3 +203,92 @@ def test_an_execution_begins_and_ends_with_an_event(tmp_path: Path) -> None:
     assert (started["kind"], started["provider"]) == ("tool_started", "github")
     assert (finished["kind"], finished["is_error"], finished["bytes"]) == ("tool_finished", False, len("search_code"))
     assert answer["content"] == "search_code"
+
+
+# --- REST tools ---
+
+# The "Configuration Example" of RestProvider, which is one tool's; its API is a server of this test.
+REST: Final = """\
+{
+    "description": "Get weather data for a city",
+    "method": "GET",
+    "url": "https://api.weather.com/v1/${parameters.city}",
+    "headers": {
+        "Authorization": "Bearer ${WEATHER_API_KEY}"
+    },
+    "parametersSchema": {
+        "type": "object",
+        "properties": {
+            "city": { "type": "string", "description": "City name" }
+        },
+        "required": ["city"]
+    }
+}
+"""
+REST_TOML: Final = """\
+[restTools.weather]
+description = "Get weather data for a city"
+method = "GET"
+url = "https://api.weather.com/v1/${parameters.city}"
+[restTools.weather.headers]
+Authorization = "Bearer ${WEATHER_API_KEY}"
+[restTools.weather.parametersSchema]
+type = "object"
+required = ["city"]
+properties = { city = { type = "string", description = "City name" } }
+"""
+
+
+@pytest.mark.parametrize("name", ["weather", "rest__weather"])
+@pytest.mark.parametrize("is_json", [True, False])
+def test_the_sample_of_a_rest_tool_works_as_it_is_written(tmp_path: Path, name: str, *, is_json: bool) -> None:
+    with recording(lambda _request: [answer(b'{"degrees": 21}')]) as api:
+        here = ("https://api.weather.com", api.url)
+        files = {"ai-agent.json": f'{{"restTools": {{"weather": {REST.replace(*here)}}}}}'} if is_json else {}
+        config = 'mcp_json = ["ai-agent.json"]\n' if is_json else REST_TOML.replace(*here)
+        with seeded(tmp_path, config, files, {"WEATHER_API_KEY": "key"}) as daemon, daemon.agent() as agent:
+            agent.say({"__port": "hello", "schemas": "mcp"})
+            [tool] = [tool for tool in agent.hear()["tools"] if not tool["name"].startswith("job_")]
+            assert value_of(agent.ask(name, {"city": "New York"})) == {"degrees": 21}
+            assert json.loads(agent.ask(name, {})["content"])["error"] == "invalid_input"
+    assert (tool["name"], tool["description"]) == ("weather", "Get weather data for a city")
+    assert tool["inputSchema"]["properties"] == {"city": {"type": "string", "description": "City name"}}
+    assert api.lines() == ["GET /v1/New%20York HTTP/1.1"]
+    assert b"Authorization: Bearer key\r\n" in api.asked[0]
+
+
+def test_the_sample_of_a_stream_works_as_it_is_written(tmp_path: Path) -> None:
+    """The documentation's "JSON Streaming", and the stream that it shows."""
+    shown = (
+        b'data: {"type": "token", "content": "Hello"}\n'
+        b'data: {"type": "token", "content": " world"}\n'
+        b'data: {"type": "done", "answer": "Hello world"}\n'
+    )
+    entry = {
+        "method": "POST",
+        "url": "https://api.example.com/chat",
+        "bodyTemplate": {"message": "${parameters.message}"},
+        "streaming": {
+            "mode": "json-stream",
+            "linePrefix": "data: ",
+            "discriminatorField": "type",
+            "doneValue": "done",
+            "tokenField": "content",
+            "tokenValue": "token",
+            "answerField": "answer",
+            "timeoutMs": 60000,
+        },
+        "parametersSchema": {
+            "type": "object",
+            "properties": {"message": {"type": "string"}},
+            "required": ["message"],
+        },
+    }
+    with recording(lambda _request: [answer(shown, media_type="text/event-stream")]) as api:
+        text = json.dumps({"restTools": {"chat": entry}}).replace("https://api.example.com", api.url)
+        with (
+            seeded(tmp_path, 'mcp_json = ["ai-agent.json"]\n', {"ai-agent.json": text}) as daemon,
+            daemon.agent() as agent,
+        ):
+            assert value_of(agent.ask("rest__chat", {"message": "hi"})) == "Hello world"
+    assert api.asked[0].endswith(b'{"message":"hi"}')

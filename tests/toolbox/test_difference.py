@@ -14,7 +14,7 @@ def test_lines_with_their_ends_are_the_text(text: str) -> None:
 def test_a_change_far_down_has_its_own_line_numbers() -> None:
     old = "".join(f"{number}\n" for number in range(100_000))
     new = old.replace("90000\n", "x\n")
-    assert unified(old, new, "f").splitlines()[2:] == [
+    assert "".join(unified(lines_of(old), lines_of(new), "f")).splitlines()[2:] == [
         "@@ -89998,7 +89998,7 @@",
         " 89997",
         " 89998",
@@ -28,7 +28,7 @@ def test_a_change_far_down_has_its_own_line_numbers() -> None:
 
 
 def test_a_last_line_without_its_end_is_told() -> None:
-    assert unified("a", "a\n", "f") == f"--- f\n+++ f\n@@ -1 +1 @@\n-a\n{NO_NEWLINE}+a\n"
+    assert "".join(unified(["a"], ["a\n"], "f")) == f"--- f\n+++ f\n@@ -1 +1 @@\n-a\n{NO_NEWLINE}+a\n"
 
 
 def test_a_long_diff_is_cut_and_the_rest_counted() -> None:

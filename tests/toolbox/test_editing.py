@@ -1,7 +1,8 @@
+import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.forked.python.test_context import context
@@ -30,6 +31,18 @@ def test_an_edit_is_exactly_the_replacement(text: str, old: str, new: str) -> No
 
 
 @given(TEXTS, PARTS, TEXTS)
+def test_an_edit_of_one_place_is_made_where_there_is_no_other(text: str, old: str, new: str) -> None:
+    places = [at for at in range(len(text)) if text.startswith(old, at)]
+    if len(places) == 1:
+        after, _ = replaced("x", Text(text), Edit(old, new))
+        assert after == text[: places[0]] + new + text[places[0] + len(old) :]
+    else:
+        said = f"old stands in it {len(places)} times" if places else "old does not stand in it"
+        with pytest.raises(ToolFailedError, match=said):
+            replaced("x", Text(text), Edit(old, new))
+
+
+@given(TEXTS, PARTS, TEXTS)
 def test_line_ends_of_a_file_are_kept(text: str, old: str, new: str) -> None:
     read = text_of(text.replace("\n", "\r\n").encode())
     assert read is not None
@@ -39,6 +52,8 @@ def test_line_ends_of_a_file_are_kept(text: str, old: str, new: str) -> None:
         assert written == (text.replace(old, new).replace("\n", read.newline)).encode()
 
 
+# Each writes a file to the disk.
+@settings(max_examples=30)
 @given(TEXTS, st.lists(st.tuples(PARTS, TEXTS), min_size=1, max_size=5))
 def test_several_edits_are_the_edits_one_by_one(text: str, pairs: list[tuple[str, str]]) -> None:
     expected = text
@@ -80,6 +95,16 @@ def test_a_text_with_other_white_space_is_found() -> None:
         edit(free(), "x", "if a:\n    b = 1", "")
 
 
+def test_what_resembles_a_text_is_found_in_little_time() -> None:
+    Path("x").write_text("a\n" * 100_000 + "a  b\nc")
+    began = time.process_time()
+    with pytest.raises(ToolFailedError, match="with other white space it stands at line 99002"):
+        edit(free(), "x", "a\n" * 1_000 + "b c", "")
+    with pytest.raises(ToolFailedError, match="similar lines"):
+        edit(free(), "x", "a\n" * 1_000 + "c d", "")
+    assert time.process_time() - began < 2.0
+
+
 def test_a_text_with_the_line_numbers_of_read_is_told_so() -> None:
     Path("x").write_text("one\ntwo\n")
     with pytest.raises(ToolFailedError, match=r"begins with a line number of read, which is not in the file$"):
@@ -115,7 +140,10 @@ def test_one_edit_that_fails_makes_none() -> None:
     Path("x").write_text("a\nb\n")
     with pytest.raises(ToolFailedError) as caught:
         multi_edit(free(), "x", [Edit("a", "A"), Edit("z", "Z"), Edit("b", "B")])
-    assert str(caught.value).splitlines()[:2] == ["nothing was changed in x", "edit 1: replaced at line 1"]
+    lines = str(caught.value).splitlines()
+    assert lines[:2] == ["nothing was changed in x", "edit 1: replaced at line 1"]
+    assert lines[2].startswith("edit 2: cannot edit x: old does not stand in it; ")
+    assert lines[-1] == "edit 3: not tried"
     assert Path("x").read_text() == "a\nb\n"
 
 

@@ -27,6 +27,7 @@ FRENCH = "L\u2019été dernier, à l\u2019hôtel, il a mangé des gâteaux.\n" *
         (b"\0\0\xfe\xff\0\0\0o", Text("o", Encoding("utf-32-be", b"\0\0\xfe\xff"))),
         ("one\n".encode("utf-16-le"), Text("one\n", Encoding("utf-16-le"))),
         ("one\n".encode("utf-16-be"), Text("one\n", Encoding("utf-16-be"))),
+        (f"{FRENCH}😀\n".encode("utf-16-le"), Text(f"{FRENCH}😀\n", Encoding("utf-16-le"))),
         (b"caf\xe9\n", Text("café\n", Encoding("cp1252"))),
         (b"caf\xe9", Text("café", Encoding("cp1252"))),
         (b"a\x81\xe9\n", Text("a\x81é\n", Encoding("latin-1"))),

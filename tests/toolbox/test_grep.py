@@ -60,6 +60,14 @@ def test_only_included_paths_are_searched_and_no_ignored_ones() -> None:
     assert grep("HIT", include="[ef].ts", ignored=True).startswith("gone/e.ts\n")
 
 
+def test_lists_above_the_workspace_hide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".gitignore").write_text("*.txt\n")
+    Path("workspace/sub").mkdir(parents=True)
+    Path("workspace/sub/a.txt").write_text("HIT\n")
+    monkeypatch.chdir("workspace")
+    assert grep("HIT").startswith("sub/a.txt\n1:HIT\n")
+
+
 def test_case_and_plain_text_are_options() -> None:
     Path("x").write_text("a.b\nAXB\n")
     assert grep("a.b", ignore_case=True).startswith("x\n1:a.b\n2:AXB\n")
@@ -136,6 +144,13 @@ def test_what_cannot_be_searched_is_told(path: str) -> None:
 def test_counting_ends_somewhere() -> None:
     Path("x").write_text("HIT\n" * 20_000)
     assert grep("HIT", limit=1).endswith("\n… at least 9,999 of 10,000 matching lines left out …")
+
+
+def test_a_search_ends_with_the_time_of_its_call() -> None:
+    Path("x").write_text("HIT\n")
+    assert grep_in(context(left_s=0.0), "HIT") == (
+        "No line in . matches HIT.\n… the search had no more time: name other places, or include fewer files …"
+    )
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*)*(.*)*x$", "a*" * 100 + "b"])

@@ -50,6 +50,17 @@ def test_a_bad_line_is_passed_over(tmp_path: Path) -> None:
     assert IgnoreRules().within(tmp_path).ignores(f"{tmp_path}/x", directory=False)
 
 
+def test_all_that_is_in_a_directory_may_have_exceptions(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("a/**\nb/**/ \n!x.log\n")
+    rules = IgnoreRules().within(tmp_path)
+    assert not rules.ignores(f"{tmp_path}/a", directory=True)
+    assert rules.ignores(f"{tmp_path}/a/b", directory=True)
+    assert rules.ignores(f"{tmp_path}/a/y.py", directory=False)
+    assert not rules.ignores(f"{tmp_path}/a/x.log", directory=False)
+    assert not rules.ignores(f"{tmp_path}/b", directory=True)
+    assert rules.ignores(f"{tmp_path}/b/c", directory=True)
+
+
 def test_a_line_of_many_stars_is_passed_over_and_takes_no_time(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*a*a*a*a*b\n**a**a**b\n**/a/*/*.gen.*\n")
     rules, began = IgnoreRules().within(tmp_path), time.process_time()
@@ -58,7 +69,7 @@ def test_a_line_of_many_stars_is_passed_over_and_takes_no_time(tmp_path: Path) -
     assert time.process_time() - began < 1.0
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     files=st.lists(st.lists(NAMES, min_size=1, max_size=3), min_size=1, max_size=8),
     lists=st.dictionaries(st.sampled_from(["", "a", "build"]), RULES, min_size=1),

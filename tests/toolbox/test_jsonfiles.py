@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.forked.python.test_context import context
@@ -151,6 +151,8 @@ def test_half_a_character_in_a_document_is_told() -> None:
         json_read(free(), "x.json", "/a")
 
 
+# Each writes a file to the disk.
+@settings(max_examples=30)
 @given(VALUES, st.data(), VALUES, st.sampled_from([None, 1, 4, "\t"]))
 def test_a_value_that_is_put_is_found_and_others_stay(
     document: object, data: st.DataObject, value: object, indent: int | str | None

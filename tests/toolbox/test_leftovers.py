@@ -1,9 +1,11 @@
+import os
 import subprocess
 from pathlib import Path
 
 from tests.conftest import children
 from tests.processes import is_running
-from tooldispatchd.toolbox.leftovers import ended_leftovers
+from tooldispatchd.forked import libc
+from tooldispatchd.toolbox.leftovers import PR_SET_CHILD_SUBREAPER, ended_leftovers
 
 
 def running(script: Path) -> list[int]:
@@ -43,3 +45,16 @@ def test_orphans_of_later_programs_are_not_adopted() -> None:
     before = children()
     subprocess.run(["/bin/sh", "-c", "sleep 1 &"], check=True)
     assert children() == before
+
+
+def test_a_process_that_adopted_orphans_before_does_so_after() -> None:
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        with ended_leftovers():
+            pass
+        before = children()
+        subprocess.run(["/bin/sh", "-c", "sleep 0.1 &"], check=True)
+        [adopted] = children() - before
+        os.waitpid(adopted, 0)
+    finally:
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 0)

@@ -190,3 +190,17 @@ def test_a_tree_shows_all_but_what_it_says(
                 there = {path for path in there if not path.startswith("/".join(way) + "/")}
     assert seen == there
     assert len(seen) <= entries
+
+
+def test_a_directory_that_cannot_be_read_is_told(ctx: ToolContext) -> None:
+    at = os.open(".", os.O_RDONLY)
+    # One path is longer than the kernel takes.
+    for name in ["d" * 250] * 20:
+        os.mkdir(name, dir_fd=at)
+        below = os.open(name, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    assert glob(ctx, "**/x") == "Nothing below . fits **/x.\n… 1 directories could not be read …"
+    assert "(cannot be read: file name too long)" in tree(ctx, depth=20)
+    subprocess.run(["rm", "-r", "d" * 250], check=True)

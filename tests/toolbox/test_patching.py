@@ -34,7 +34,7 @@ def test_a_diff_of_difflib_gives_the_second_text(old: str, new: str) -> None:
 
 @given(TEXTS, TEXTS)
 def test_a_diff_of_ours_gives_the_second_text(old: str, new: str) -> None:
-    if whole := unified(old, new, "x"):
+    if whole := "".join(unified(lines_of(old), lines_of(new), "x")):
         assert applied("x", old, parse(whole).hunks) == (new, [])
 
 
@@ -51,6 +51,20 @@ def test_a_hunk_is_found_where_its_context_stands() -> None:
     said = call("--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n")
     assert Path("x").read_text() == "0\n1\n2\na\nB\nc\n"
     assert "Hunk 1 stood 3 lines below." in said
+
+
+def test_a_hunk_that_stands_at_several_places_is_made_where_it_says_or_nowhere() -> None:
+    Path("x").write_text("a\nb\na\nb\n")
+    call("@@ -3,2 +3,2 @@\n a\n-b\n+B\n", "x")
+    assert Path("x").read_text() == "a\nb\na\nB\n"
+    Path("x").write_text("a\nb\na\nb\n")
+    with pytest.raises(ToolFailedError) as caught:
+        call("@@ -2,2 +2,2 @@\n a\n-b\n+B\n", "x")
+    assert str(caught.value) == (
+        "cannot change x: hunk 1 (@@ -2,2 +2,2 @@) stands in it 2 times, at lines 1, 3, and not where it says; "
+        "nothing was changed: correct its line, or give more of what stands around it"
+    )
+    assert Path("x").read_text() == "a\nb\na\nb\n"
 
 
 def test_wrong_counts_do_not_matter() -> None:
@@ -91,6 +105,13 @@ def test_a_diff_may_make_a_file() -> None:
     said = call("--- /dev/null\n+++ b/new\n@@ -0,0 +1,2 @@\n+a\n+b\n")
     assert Path("new").read_text() == "a\nb\n"
     assert said.startswith("Changed new: 1 hunk applied.")
+
+
+def test_a_diff_that_makes_a_file_changes_none() -> None:
+    Path("old").write_text("kept\n")
+    with pytest.raises(ToolFailedError, match=r"^cannot change old: it exists already, and the diff is of a new file$"):
+        call("--- /dev/null\n+++ b/old\n@@ -0,0 +1 @@\n+a\n")
+    assert Path("old").read_text() == "kept\n"
 
 
 @pytest.mark.parametrize(

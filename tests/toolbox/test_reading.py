@@ -1,6 +1,7 @@
 import os
 import re
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,13 @@ def test_numbers_are_right_across_the_blocks_in_which_a_file_is_read() -> None:
         "[lines 123,456-123,456 of 200,000; go on with offset=123457]",
         "123456\tline 123456",
     ]
+
+
+def test_a_window_far_behind_is_found_in_little_time() -> None:
+    Path("x").write_bytes(b"\n" * 3_000_000 + b"end")
+    began = time.process_time()
+    assert text(offset=3_000_001) == "[lines 3,000,001-3,000,001 of 3,000,001; no newline at the end]\n3000001\tend"
+    assert time.process_time() - began < 0.5
 
 
 def test_what_cannot_be_decoded_far_behind_does_not_matter_to_the_head() -> None:

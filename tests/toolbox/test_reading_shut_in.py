@@ -11,16 +11,11 @@ import pytest
 from tests.daemon.spawned import Agent, daemon_on
 
 CONFIG = """
-[tools.read]
-python = "tooldispatchd.toolbox.reading:read"
-cwd = "workspace"
-read = ["workspace"]
-write = ["workspace"]
-network = false
-memory = "128 MiB"
-state = "files"
-[agents.default]
+[toolbox.files]
 tools = ["read"]
+memory = "128 MiB"
+[agents.default]
+toolboxes = ["files"]
 workspace = "{workspace}"
 """
 OUTSIDE = "it lies outside of what this tool may use"
@@ -104,7 +99,7 @@ def test_an_image_reaches_the_agent(agent: Agent, workspace: Path) -> None:
     [
         ({"limit": 1}, "[lines 1-1 of at least 50,001; go on with offset=2]\n1\tx"),
         ({"offset": 50_000, "limit": 1}, "[lines 50,000-50,000 of at least 50,001; go on with offset=50001]\n50000\tx"),
-        # One line of a gigabyte.
+        # A line longer than what is counted.
         ({"offset": 50_001}, "[lines 50,001-50,001 of at least 50,001; go on with offset=50002]\n50001\t\0\0"),
     ],
 )
@@ -113,12 +108,12 @@ def test_a_file_larger_than_the_memory_of_the_call_is_read(
 ) -> None:
     with (workspace / "large").open("wb") as file:
         file.write(b"x\n" * 50_000)
-        file.truncate(1024**3)
+        file.truncate(300 * 1024**2)
     assert told(agent, "large", **window).startswith(said)
 
 
 def test_the_end_of_a_file_is_found_wherever_it_is(agent: Agent, workspace: Path) -> None:
     with (workspace / "large").open("wb") as file:
         file.write(b"x\n" * 50_000)
-        file.truncate(1024**3)
+        file.truncate(300 * 1024**2)
     assert refused(agent, "large", offset=50_002)["detail"] == "/offset: large has 50,001 lines"

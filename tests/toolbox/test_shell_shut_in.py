@@ -10,46 +10,38 @@ from tests.daemon.spawned import Agent, Daemon, daemon_on, until
 from tests.processes import is_running
 
 CONFIG = """
-[tools.bash]
-python = "tooldispatchd.toolbox.bash:bash"
-cwd = "workspace"
-read = ["workspace"]
-write = ["workspace"]
-network = false
-stop_s = 2
-state = "shell"
-options = {{ session = true }}
+[toolbox.shell]
+session = true
 env = {{ PATH = "{hidden}:/usr/bin:/bin" }}
-[tools.python]
-python = "tooldispatchd.toolbox.interpreter:python"
-cwd = "workspace"
-read = ["workspace"]
-write = ["workspace"]
-network = false
-stop_s = 2
-state = "python"
-options = {{ session = true }}
 [agents.default]
-tools = ["bash", "python"]
+toolboxes = ["shell"]
 workspace = "{workspace}"
 """
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
+def laid_out(directory: Path) -> Path:
     """With the workspace, and a file beside it."""
-    (tmp_path / "workspace").mkdir()
-    (tmp_path / "outside.txt").write_text("secret\n")
-    (tmp_path / "hidden").mkdir()
-    shim = tmp_path / "hidden" / "cat"
+    (directory / "workspace").mkdir()
+    (directory / "outside.txt").write_text("secret\n")
+    (directory / "hidden").mkdir()
+    shim = directory / "hidden" / "cat"
     shim.write_text("#!/bin/sh\nexit 3\n")
     shim.chmod(0o755)
-    return tmp_path
+    return directory
 
 
-@pytest.fixture
+def config_of(directory: Path) -> str:
+    return CONFIG.format(workspace=directory / "workspace", hidden=directory / "hidden")
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return laid_out(tmp_path_factory.mktemp("shell"))
+
+
+@pytest.fixture(scope="module")
 def daemon(directory: Path) -> Iterator[Daemon]:
-    with daemon_on(directory, CONFIG.format(workspace=directory / "workspace", hidden=directory / "hidden")) as daemon:
+    with daemon_on(directory, config_of(directory)) as daemon:
         yield daemon
 
 
@@ -124,12 +116,26 @@ def test_a_call_that_is_cancelled_tells_what_was_written(agent: Agent, directory
     assert fault["stdout_tail"].startswith('"early\\nstopped after ')
 
 
-def test_nothing_survives_a_daemon_that_is_killed(agent: Agent, daemon: Daemon, directory: Path) -> None:
-    agent.call(
-        "c1", "bash", {"command": "setsid sleep 1000 & echo $! > pids; sleep 1000 & echo $! >> pids; touch all; wait"}
-    )
-    until((directory / "workspace" / "all").exists)
-    pids = [int(pid) for pid in (directory / "workspace" / "pids").read_text().split()]
-    assert all(map(is_running, pids))
-    daemon.process.kill()
-    until(lambda: not any(map(is_running, pids)))
+def test_a_job_holds_up_no_other_command_and_begins_where_the_last_one_ended(agent: Agent) -> None:
+    told(agent, "mkdir -p a; cd a; export A=1")
+    job = json.loads(agent.ask("bash", {"command": "cd /; A=2; sleep 1000", "background": True})["content"])["job"]
+    assert told(agent, "echo $A; basename $PWD; export A=3") == "1\na\nexit code 0"
+    agent.ask("job_stop", {"job": job})
+    job = json.loads(agent.ask("bash", {"command": "cd /; echo $A; export A=2", "background": True})["content"])["job"]
+    assert json.loads(agent.ask("job_wait", {"job": job})["content"])["content"] == '"3\\nexit code 0"'
+    assert told(agent, "echo $A; basename $PWD") == "3\na\nexit code 0"
+
+
+def test_nothing_survives_a_daemon_that_is_killed(tmp_path: Path) -> None:
+    directory = laid_out(tmp_path)
+    with daemon_on(directory, config_of(directory)) as daemon, daemon.agent() as agent:
+        agent.call(
+            "c1",
+            "bash",
+            {"command": "setsid sleep 1000 & echo $! > pids; sleep 1000 & echo $! >> pids; touch all; wait"},
+        )
+        until((directory / "workspace" / "all").exists)
+        pids = [int(pid) for pid in (directory / "workspace" / "pids").read_text().split()]
+        assert all(map(is_running, pids))
+        daemon.process.kill()
+        until(lambda: not any(map(is_running, pids)))

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,30 +14,10 @@ from tests.daemon.test_workspaces import LANDLOCK, greet
 
 pytestmark = LANDLOCK
 
-TABLE = """
-[tools.{name}]
-python = "tooldispatchd.toolbox.{module}:{name}"
-cwd = "workspace"
-read = ["workspace"]
-write = ["workspace"]
-network = false
-state = "files"
-options = {{ guard = "{guard}" }}
-"""
-TOOLS = {
-    "write": "writing",
-    "edit": "editing",
-    "multi_edit": "editing",
-    "diff": "patching",
-    "json_read": "jsonfiles",
-    "json_write": "jsonfiles",
-    "delete": "moving",
-    "move": "moving",
-    "copy": "moving",
-}
-AGENTS = f"""
+CONFIG = """
+[toolbox.files]
 [agents.default]
-tools = {list(TOOLS)}
+toolboxes = ["files"]
 workspace = "@HOME@/workspace"
 """
 
@@ -45,23 +26,26 @@ def names(place: Path = Path()) -> list[str]:
     return sorted(path.name for path in place.iterdir())
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    (tmp_path / "workspace").mkdir()
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside/secret").write_text('{"kept": 1}')
-    return tmp_path.resolve()
-
-
-@pytest.fixture
-def daemon(home: Path) -> Iterator[Daemon]:
-    tables = [TABLE.format(name=name, module=module, guard="block") for name, module in TOOLS.items()]
-    with daemon_on(home, "".join(tables) + AGENTS.replace("@HOME@", str(home))) as daemon:
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    home = tmp_path_factory.mktemp("writing").resolve()
+    with daemon_on(home, CONFIG.replace("@HOME@", str(home))) as daemon:
         yield daemon
 
 
 @pytest.fixture
-def agent(daemon: Daemon) -> Iterator[Agent]:
+def home(daemon: Daemon) -> Path:
+    """The workspace, which is empty, and another directory beside it."""
+    home = daemon.path.parent
+    for name in ("workspace", "outside"):
+        shutil.rmtree(home / name, ignore_errors=True)
+        (home / name).mkdir()
+    (home / "outside/secret").write_text('{"kept": 1}')
+    return home
+
+
+@pytest.fixture
+def agent(daemon: Daemon, home: Path) -> Iterator[Agent]:
     with daemon.agent() as agent:
         greet(agent, "default")
         yield agent

@@ -81,7 +81,8 @@ class Answerer:
             self._take(light(message))
 
     def end(self) -> None:
-        for message in self.channel.end():
+        # A last line without its newline is ignored after the goodbye of the only agent.
+        for message in self.channel.end() if self._named or not self._said_bye else ():
             self._take(light(message))
         self._drain()
 

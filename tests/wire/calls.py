@@ -65,7 +65,7 @@ def is_job_input(name: str, value: object) -> bool:
         return False
     wanted = value.get("job", "" if name == "job_list" else None)
     known = {"job_list": set(), "job_wait": {"job", "timeout_s"}}.get(name, {"job"})
-    return type(wanted) is str and value.keys() <= known and value.get("timeout_s", 1) > 0
+    return type(wanted) is str and value.keys() <= known and 0 < value.get("timeout_s", 1) <= 86_400
 
 
 class Agent:

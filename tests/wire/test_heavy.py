@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw
 from tooldispatchd.wire.decode import Form, Refused, decode_line
 from tooldispatchd.wire.faults import Code
 from tooldispatchd.wire.heavy import HEAVY_BYTES, MAX_REST_BYTES, message_of, read_line
-from tooldispatchd.wire.messages import AskResp, Hello, Message, Ping, ShortReq, ToolReq
+from tooldispatchd.wire.messages import AskResp, Hello, Message, NestedReq, Ping, ShortReq, ToolReq
 
 MAX = 8 * 1024 * 1024
 LONG = "é" * HEAVY_BYTES
@@ -23,7 +23,7 @@ def shown(message: Message | Refused | None) -> object:
     """A message with its raw values as bytes, for comparing."""
     if message is None or isinstance(message, Refused):
         return message
-    body = getattr(message, "msg", message)
+    body = message.msg if isinstance(message, NestedReq) else message
     return type(message), {name: _plain(getattr(body, name)) for name in body.__struct_fields__}
 
 

@@ -51,8 +51,11 @@ def test_the_id_is_found_where_it_may_stand_and_nowhere_else(head: bytes, seen: 
     ("head", "agent"),
     [
         (b'{"agent":"a","x', "a"),
-        (b'{"msg":{"agent":"a"},"x', "a"),
-        (b'{"msg":{"agent":"a"},"agent":"b","x', "b"),
+        (b'{"__port":"tool_req","msg":{"agent":"a"},"x', "a"),
+        (b'{"__port":"tool_req","msg":{"agent":"a"},"agent":"b","x', "b"),
+        (b'{"__port":"tool_req","msg":{"agent":"a"},"agent":7,"x', None),
+        (b'{"msg":{"agent":"a"},"x', None),
+        (b'{"__port":"ping","msg":{"agent":"a"},"x', None),
         (b'{"input":{"agent":"inner"},"x', None),
         (b'{"agent":7,"x', None),
         (b'{"agent":"unfinished', None),

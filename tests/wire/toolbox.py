@@ -176,7 +176,8 @@ def double(value: object) -> object:
 
 def upper(value: object) -> object:
     assert isinstance(value, str)
-    return value.upper()
+    # Of bytes only the letters of ASCII.
+    return value.encode().upper().decode()
 
 
 def broken_promise(value: object) -> object:

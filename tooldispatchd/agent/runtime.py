@@ -67,6 +67,13 @@ class PythonPlanner(Protocol):
         """The plan of one tool, as agents of `profile` call it."""
 
 
+class RestPlanner(Protocol):
+    """Makes the plans of tools with `rest`."""
+
+    def plan(self, runtime: "Runtime", tool: DeclaredTool) -> Plan:
+        """The plan of one tool."""
+
+
 class Flushable(Protocol):
     """A server with requests that are queued and not yet sent; or events of an agent."""
 
@@ -78,7 +85,7 @@ class Services:
     """What runs the calls of all sessions.
 
     `home` is the nursery that sessions' tasks live in. `lender` is None where no agent process may call tools, `python`
-    where there are no tools with `python`. `opening` shares the places of MCP servers that start,
+    and `rest` where there are no tools of these kinds. `opening` shares the places of MCP servers that start,
     `searching` the one place of those that search tools.
     """
 
@@ -92,6 +99,7 @@ class Services:
         bounds: ProgramBounds | None = None,
         lender: Lender | None = None,
         python: PythonPlanner | None = None,
+        rest: RestPlanner | None = None,
         accounts: Authorizers | None = None,
         checking: Checking | None = None,
     ) -> None:
@@ -102,6 +110,7 @@ class Services:
         self.reusers: Final = Reusers(self.programs, home)
         self.lender: Final = lender
         self.python: Final = python
+        self.rest: Final = rest
         self.checkers: Final = Checkers(family, FairLimiter(CHECKERS))
         self.checking: Final = checking or Checking(self.checkers)
         self.opening: Final = FairLimiter(setup.limits.mcp_opening)

@@ -18,6 +18,7 @@ from tooldispatchd.catalog.policy import queue_problems
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.processes import Process, unrun_agents
 from tooldispatchd.catalog.profiles import Profile, build_profiles, digest_of, disabled_uses, token_problem
+from tooldispatchd.catalog.rest.declared import RestApi, build_apis
 from tooldispatchd.catalog.servers import Binding, binding_of, build_servers, path_of
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
@@ -27,16 +28,26 @@ from tooldispatchd.catalog.workspaces import workspace_problems
 
 _NO_TOKENS: Final[Mapping[str, bytes]] = MappingProxyType({})
 _NO_SIGNATURES: Final[Mapping[str, Signature]] = MappingProxyType({})
+_NO_APIS: Final[Mapping[str, "DescribedApi"]] = MappingProxyType({})
+
+
+class DescribedApi(msgspec.Struct, frozen=True):
+    """What was made of a document of OpenAPI: its tools by name, each with its operation, and what is no tool, and
+    why."""
+
+    tools: dict[str, str] = {}
+    left_out: tuple[str, ...] = ()
 
 
 class Catalog(msgspec.Struct, frozen=True):
     """What sessions share: they read it and never change it.
 
     `tools` and `processes` by declared name, `profiles` by name, `servers` by binding, those that have no table of
-    their own too; `warnings` are whole sentences for the log. `tokens` holds the SHA-256 of each profile's token,
-    where it has one; `config` holds none. `agent_specs` are what agents that `agent_command` runs are told, by process.
-    `enforceable` is what of its programs' bounds the machine can enforce, as far as any are asked for. `aliases` are
-    further names of tools, each with the tool's own.
+    their own too; `apis` are those of HTTP, likewise; `warnings` are whole sentences for the log. `tokens` holds the
+    SHA-256 of each profile's token, where it has one; `config` holds none. `agent_specs` are what agents that
+    `agent_command` runs are told, by process. `enforceable` is what of its programs' bounds the machine can enforce, as
+    far as any are asked for. `aliases` are further names of tools, each with the tool's own. `described` are the APIs
+    that documents describe.
     """
 
     config: Config
@@ -49,6 +60,8 @@ class Catalog(msgspec.Struct, frozen=True):
     agent_specs: dict[str, bytes] = {}
     enforceable: Enforceable = Enforceable()
     aliases: dict[str, str] = {}
+    apis: dict[str, RestApi] = {}
+    described: dict[str, DescribedApi] = {}
 
     @property
     def is_protected(self) -> bool:
@@ -57,12 +70,15 @@ class Catalog(msgspec.Struct, frozen=True):
 
 
 def build_catalog(
-    config: Config, tokens: Mapping[str, bytes] = _NO_TOKENS, signatures: Mapping[str, Signature] = _NO_SIGNATURES
+    config: Config,
+    tokens: Mapping[str, bytes] = _NO_TOKENS,
+    signatures: Mapping[str, Signature] = _NO_SIGNATURES,
+    described: Mapping[str, DescribedApi] = _NO_APIS,
 ) -> Catalog | list[Problem]:
     """The catalog, or every problem of its tools and profiles, in the order servers, tools, profiles, tokens.
 
     `tokens` are the digests of those that stand outside of `config`, by profile; `signatures` those of tools that are
-    functions, by tool.
+    functions, by tool. The schemas of the tools of `described` APIs are known to be such as can be compiled.
     """
     wrong: list[Problem] = []
     own: dict[str, bytes] = {}
@@ -78,9 +94,12 @@ def build_catalog(
         agents = {name: msgspec.structs.replace(profile, token=None) for name, profile in config.agents.items()}
         config = msgspec.structs.replace(config, agents=agents)
     servers, warnings, problems = build_servers(config)
-    tools, processes, wrong_tools = build_tools(config, servers, signatures)
+    apis = build_apis(config)
+    sound = frozenset(tool for api in described.values() for tool in api.tools)
+    tools, processes, wrong_tools = build_tools(config, servers, signatures, apis, sound)
     profiles, unknown = build_profiles(config, servers)
-    problems = [*problems, *wrong_tools, *alias_problems(config), *unknown, *find_cycles(config), *wrong]
+    problems = [*problems, *apis.problems, *wrong_tools, *alias_problems(config), *unknown]
+    problems = [*problems, *find_cycles(config), *wrong]
     placed = [(path_of(name, config, servers), binding.spec) for name, binding in servers.items()]
     problems += queue_problems(config, placed)
     # What is not there, or wrong in itself, has been told.
@@ -90,14 +109,15 @@ def build_catalog(
     ]
     if problems:
         return problems
-    warnings = [*warnings, *disabled_uses(config, servers), *unrun_agents(config), *_idle_workspaces(config)]
+    warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]
+    warnings += _idle_workspaces(config)
     specs: dict[str, bytes] = {}
     if config.agent_command is not None:
         declared, _ = build_types(config.types)
         agents_run = (each for each in processes.values() if each.kind == "agent" and each.spec.command is None)
         specs = {agent.name: _agent_spec(agent, declared, servers) for agent in agents_run}
     told = (config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
-    return Catalog(*told, aliases=aliases_of(config))
+    return Catalog(*told, aliases=aliases_of(config), apis=dict(apis.apis), described=dict(described))
 
 
 def _idle_workspaces(config: Config) -> list[str]:

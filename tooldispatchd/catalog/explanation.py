@@ -1,10 +1,11 @@
-"""What was understood of a configuration, in lines for a person: types, tools, processes, servers, profiles. Pure.
+"""What was understood of a configuration, in lines for a person: types, tools, processes, servers, APIs, profiles.
 
-Stable and in the file's order. It shows what a thing is and how it runs, and nothing that may be a secret: of a command
-its program, of a URL all but its query; never arguments, an environment, headers, a prompt or a description's text.
+Pure. Stable and in the file's order. It shows what a thing is and how it runs, and nothing that may be a secret: of a
+command its program, of a URL all but its query, of a request's the origin alone; never arguments, an environment,
+headers, a prompt or a description's text.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from tooldispatchd.catalog.arguments import TRANSCRIBED, Moded
@@ -18,6 +19,7 @@ from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.policyspec import QueueSpec
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
+from tooldispatchd.catalog.rest.declared import lines_of
 from tooldispatchd.catalog.servers import credential_kinds, without_query
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import InputMode, LimitsSpec, McpSpec, OutputMode, ProfileSpec, ToolSpec
@@ -25,6 +27,8 @@ from tooldispatchd.catalog.tools import DeclaredTool
 
 # Two lines of a terminal: enough to know an expression or a type again.
 MAX_TEXT: Final = 160
+# A table that a person wrote has fewer; a document has a thousand.
+MAX_USERS: Final = 20
 
 _INDENT: Final = "    "
 
@@ -41,6 +45,8 @@ def explain(catalog: Catalog, where: Callable[[Path], str] | None = None) -> lis
         *(line for name in catalog.tools for line in explanation.tool(name)),
         *explanation.processes(),
         *(line for name in catalog.servers for line in explanation.server(name)),
+        *explanation.apis(),
+        *explanation.described(),
         *explanation.profiles(),
     ]
 
@@ -83,9 +89,9 @@ class _Explanation:
         yield f"{_INDENT}runs: {self._way(tool)}"
         if spec.command is not None or spec.python is not None:
             yield from _indented(program_lines(spec, self._catalog.enforceable))
-        server = self._catalog.servers.get(tool.server.binding) if tool.server is not None else None
         default_s = default_call_s(name, self._config)
-        limits = (spec.call_s, None if server is None else server.spec.call_s, default_s)
+        yield from _indented([] if tool.rest is None else lines_of(tool.rest, default_s))
+        limits = (spec.call_s, self._limit_of_peer(tool), default_s)
         yield f"{_INDENT}limit: {next(limit for limit in limits if limit is not None):g} s"
         yield from _indented(policy_lines(spec))
         if spec.mode is not None:
@@ -148,6 +154,23 @@ class _Explanation:
             yield f"{_INDENT}not enabled"
         yield f"{_INDENT}{_used_by(self._users_of_servers.get(name, ()))}"
 
+    def apis(self) -> Iterator[str]:
+        """The APIs of HTTP, those that a tool's URL alone names too."""
+        for name, api in self._catalog.apis.items():
+            yield f"api {name}{self._at('rest', name) if name in self._config.rest else ''}"
+            yield from _indented(lines_of(api, self._config.limits.call_s))
+            users = [
+                f"tool {each}" for each, tool in self._catalog.tools.items() if tool.rest and tool.rest.api == name
+            ]
+            yield f"{_INDENT}{_used_by(users)}"
+
+    def described(self) -> Iterator[str]:
+        """What documents of OpenAPI say, and is no tool."""
+        for name, api in self._catalog.described.items():
+            yield f"openapi {name} : {len(api.tools)} tools{self._at('openapi', name)}"
+            # They are not cut: the reason stands at the end.
+            yield from _indented(f"left out: {line}" for line in api.left_out)
+
     def profiles(self) -> Iterator[str]:
         """What a profile has that its tools and servers do not tell already."""
         for name, spec in self._config.agents.items():
@@ -160,8 +183,16 @@ class _Explanation:
         """Where its table was written."""
         return f" ({self._where((section, name))})" if self._where is not None else ""
 
+    def _limit_of_peer(self, tool: DeclaredTool) -> float | None:
+        """The limit of the server, or of the API, that a tool is at; None where it says none."""
+        if tool.rest is not None:
+            return self._catalog.apis[tool.rest.api].spec.call_s
+        return None if tool.server is None else self._catalog.servers[tool.server.binding].spec.call_s
+
     def _way(self, tool: DeclaredTool) -> str:
         spec = tool.spec
+        if tool.rest is not None:
+            return f"{tool.rest.builder.method} request to the API {tool.rest.api}"
         if spec.process is not None:
             return f"process {spec.process} ({self._stages(self._catalog.processes[spec.process])})"
         if tool.server is not None:
@@ -272,9 +303,9 @@ def _users_of_servers(catalog: Catalog) -> dict[str, list[str]]:
     return users
 
 
-def _used_by(users: Iterable[str]) -> str:
-    shown = ", ".join(users)
-    return f"used by: {shown}" if shown else "not used"
+def _used_by(users: Sequence[str]) -> str:
+    more = f", and {len(users) - MAX_USERS} more" if len(users) > MAX_USERS else ""
+    return f"used by: {', '.join(users[:MAX_USERS])}{more}" if users else "not used"
 
 
 def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:

@@ -10,7 +10,8 @@ class Problem(msgspec.Struct, frozen=True):
     """One mistake: where it stands (`path`, keys and indices from the root), why, and what would be right.
 
     `value` is what was seen, left out where it may be a secret. `allowed` says in words what would be right;
-    `nearest` is the known key or name that was probably meant.
+    `nearest` is the known key or name that was probably meant. `excerpt` is what may be shown of a text in which the
+    mistake is, with a caret beneath.
     """
 
     path: Path
@@ -18,6 +19,7 @@ class Problem(msgspec.Struct, frozen=True):
     value: object | UnsetType = UNSET
     allowed: str | None = None
     nearest: str | None = None
+    excerpt: str | None = None
 
 
 def cut(text: str, limit: int) -> str:

@@ -163,7 +163,8 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
         }
         tools: dict[str, None] = {}
         for index, entry in enumerate(wanted.tools):
-            problem = _entry_problem(entry, (*path, "tools", index), config, servers=servers, by_prefix=by_prefix)
+            where = (*path, "tools", index)
+            problem = _entry_problem(entry, where, config, aliases=aliases, servers=servers, by_prefix=by_prefix)
             if problem is not None:
                 problems.append(problem)
             elif ":" in entry:
@@ -174,7 +175,6 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
             else:
                 found = declared_names(entry, config, aliases)
                 tools |= dict.fromkeys(found)
-                where = (*path, "tools", index)
                 problems += [] if spec.jobs else [Problem(where, each, value=entry) for each in _jobs_in(found, config)]
         problems += _unknown_owners(spec, path)
         wrong = problems_of(spec, path)
@@ -225,14 +225,20 @@ def _jobs_in(tools: Iterable[str], config: Config) -> list[str]:
 
 
 def _entry_problem(
-    entry: str, path: Path, config: Config, *, servers: Mapping[str, Binding], by_prefix: Mapping[str, str]
+    entry: str,
+    path: Path,
+    config: Config,
+    *,
+    aliases: Mapping[str, str],
+    servers: Mapping[str, Binding],
+    by_prefix: Mapping[str, str],
 ) -> Problem | None:
     """Why a profile cannot have what stands at `path` of its `tools`, or None where it can."""
     if ":" not in entry:
         if is_glob(entry):
             found = declared_names(entry, config, {})
             return None if found else Problem(path, "no tool in [tools] matches this pattern", value=entry)
-        declared = config.tools.get(aliases_of(config).get(entry, entry))
+        declared = config.tools.get(aliases.get(entry, entry))
         if declared is not None:
             why = f"tools.{entry} has expose = false: it is there for chains only"
             return Problem(path, why, value=entry) if declared.expose is False else None

@@ -42,6 +42,9 @@ MAX_LIGHT_BYTES: Final = 128 * 1024
 # A pattern that falls back to the slow engine takes some nanoseconds for each of its characters and of the text's.
 PATTERN_STEPS: Final = 1024 * 1024
 
+# What is larger takes over four milliseconds to be compiled.
+LIGHT_SCHEMA_BYTES: Final = 8 * 1024
+
 # As many as a checker meets in some minutes.
 KNOWN_CHECKS: Final = 64
 
@@ -135,6 +138,27 @@ class DistantCheck(Check):
 
     def __init__(self, schema: dict[str, object]) -> None:
         super().__init__([schema], weight=MAX_WEIGHT)
+
+
+class LazyCheck(Check):
+    """The check of a schema that is known to compile; that is done when a value is first asked about.
+
+    Of a thousand tools few are called. One that takes too long to be compiled here is left to a checker.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, schema: dict[str, object]) -> None:
+        self.schemas = [schema]
+        self._text = None
+
+    def __getattr__(self, name: str) -> object:
+        # The slots that are still empty; from then on they are read as of any other check.
+        is_light = len(self.text) <= LIGHT_SCHEMA_BYTES
+        made = compile_check(self.schemas[0]) if is_light else DistantCheck({})
+        self.is_valid, self._compiled = made.is_valid, made._compiled
+        self.weight, self.patterns = made.weight, made.patterns
+        return getattr(self, name)
 
 
 def light_size(check: Check) -> int:

@@ -28,6 +28,14 @@ OUTPUT_PATTERN: Final = (
 DURATION_PATTERN: Final = r"[1-9][0-9]{0,5}(ms|s|m|h)"
 RATE_PATTERN: Final = r"^[1-9][0-9]{0,5}/(s|m|h)( burst [1-9][0-9]{0,5})?$"
 BREAKER_PATTERN: Final = rf"^[1-9][0-9]{{0,3}} in {DURATION_PATTERN}, rest {DURATION_PATTERN}$"
+# RFC 6838, 4.2, with parameters where there are any.
+MEDIA_TYPE_PATTERN: Final = (
+    r"^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}( *;[ !-~]*)?$"
+)
+# RFC 6901, 3.
+POINTER_PATTERN: Final = r"^(/([^~/]|~[01])*)*$"
+# What `catalog.rest.styles` knows.
+STYLE_PATTERN: Final = r"^(simple|label|matrix|form|spaceDelimited|pipeDelimited|deepObject|brackets|json)[+]?[*]?$"
 HOST_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?$"
 # Without query and fragment (RFC 8414, 2), and without a user: such a URL holds no secret, and may be shown.
 ISSUER_PATTERN: Final = r"^https?://[\x21\x24-\x3e\x41-\x5b\x5d-\x7e]+$"

@@ -6,21 +6,25 @@ protocol`), so it may hold Markdown, with links as they lead from there.
 `config.configuration` parses a TOML file into `Config`; past that, values are typed and trusted. Every limit states
 where its number comes from.
 
-`${VAR}`, `${VAR:-default}` and `$$` (a dollar) are expanded in `daemon.listen`, `plumb` and `mcp_json`, in `command`,
-`args` (but with `input_mode = "args"`), `env` (its values) and `cwd` of servers and tools, in `venv`, `read` and
-`write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in `roots`, `workspace` and `workspaces`
-of profiles and in every key that names a file with a secret, and nowhere else. In the same keys a relative path (a
-socket's, a `cwd`, a command with a slash in it, a file's, a root) starts at the directory of the configuration file: a
-service has no other directory that its author would expect. Past `config.configuration` all of them are absolute, roots
-are `file://` URIs, users and groups are numbers, and no profile's token is left. A `~` means nothing.
+`${VAR}`, `${VAR:-default}`, `${file:PATH}` and `$$` (a dollar) are expanded in `daemon.listen`, `plumb` and `mcp_json`,
+in `command`, `args` (but with `input_mode = "args"`), `env` (its values) and `cwd` of servers and tools, in `venv`,
+`read` and `write`, in `url`, `headers` (their values), `ca`, `cert` and `key` of servers, in what `restspecs` says of
+APIs and requests, in `roots`, `workspace` and `workspaces` of profiles and in every key that names a file with a
+secret, and nowhere else. In the same keys a relative path (a socket's, a `cwd`, a command with a slash in it, a file's,
+a root) starts at the directory of the configuration file: a service has no other directory that its author would
+expect. Past `config.configuration` all of them are absolute, roots are `file://` URIs, users and groups are numbers,
+and no profile's token is left. A `~` means nothing.
 """
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
+from tooldispatchd.catalog.openapispec import ApiName, OpenApiSpec
 from tooldispatchd.catalog.policyspec import PolicySpec, PriorityWord, QueueSpec
+from tooldispatchd.catalog.restspecs import AnnotationsSpec, ForeignRestSpec, RestApiSpec, RestSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
     ISSUER_PATTERN,
@@ -335,8 +339,8 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
 
 
 class ToolSpec(PolicySpec, frozen=True, kw_only=True):
-    """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command`, `python` and
-    `builtin` runs it."""
+    """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command`, `python`,
+    `rest` and `builtin` runs it."""
 
     type: str | None = None
     """`A -> B`, as text. Inferred where its process or expression says it; without it and without schemas a `command`
@@ -403,6 +407,10 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     exit_codes: ExitCodes | None = None
     """The exit codes with which a `command` has given an answer, by default `[0]`; any other is a failure. With
     `"result"` each has, and the answer is the text of its stdout and stderr, with the code as the last line."""
+    rest: RestSpec | None = None
+    """A request to an HTTP API, see [HTTP APIs](#http-apis)."""
+    annotations: AnnotationsSpec | None = None
+    """Hints about a tool with `rest`, for whoever decides about calls: whether it only reads, whether it destroys."""
     python: Annotated[str, Meta(pattern=PYTHON_PATTERN)] | None = None
     """A typed Python function, as `package.module:function`, see [Python functions](#python-functions)."""
     builtin: SecretChoice[str] | None = None
@@ -473,8 +481,8 @@ class ToolboxSpec(PolicySpec, frozen=True, kw_only=True):
     """For `files`: whether a file must have been read by the session, and not have changed since, before it is changed.
     `"block"`, the default, refuses; `"warn"` says so and goes on."""
     session: bool | None = None
-    """For `shell`: with `true` variables and directory of `bash`, and what `python` has defined, live on between the
-    calls of an agent."""
+    """For `shell`: with `true` exported variables and directory of `bash`, and what `python` has defined, live on
+    between the calls of an agent."""
     hosts: tuple[SomeWord, ...] | None = None
     """For `web`: the only hosts that may be fetched from, by name or as `*.example.com`."""
     deny_hosts: tuple[SomeWord, ...] | None = None
@@ -500,6 +508,9 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     """Servers that are offered whole, by the names of their tables."""
     toolboxes: tuple[str, ...] = ()
     """Toolboxes that are offered whole, by the names of their tables."""
+    openapi: tuple[str, ...] = ()
+    """APIs of documents, by the names of their tables: `"github"` is all of its tools, `"github#issues"` those with
+    that tag, which may be a [pattern](agents.md#patterns)."""
     allow: tuple[str, ...] | None = None
     """Of what `tools` and `mcp` give only these names and [patterns](agents.md#patterns); where neither is given, of
     all tools and servers. What is not there is no error."""
@@ -564,8 +575,14 @@ class Config(Spec, frozen=True, kw_only=True):
     [`[types]`](#types)."""
     mcp: dict[Binding, McpSpec] = {}
     """MCP servers: [`[mcp.NAME]`](#mcpname)."""
+    rest: dict[Binding, RestApiSpec] = {}
+    """HTTP APIs that several tools use: [`[rest.NAME]`](#restname)."""
+    openapi: dict[ApiName, OpenApiSpec] = {}
+    """HTTP APIs that documents of OpenAPI describe, whose operations are tools: [`[openapi.NAME]`](#openapiname)."""
     tools: dict[Name, ToolSpec] = {}
     """Tools: [`[tools.NAME]`](#toolsname)."""
+    rest_tools: dict[Name, ForeignRestSpec] = msgspec.field(name="restTools", default_factory=dict)
+    """Requests as netdata's ai-agent writes them, each a tool of its name: [`[restTools.NAME]`](#resttoolsname)."""
     toolbox: dict[Name, ToolboxSpec] = {}
     """Sets of tools that come with the daemon, for files, a shell, the web and more:
     [`[toolbox.NAME]`](#toolboxname)."""
@@ -577,7 +594,7 @@ class Config(Spec, frozen=True, kw_only=True):
     tables here."""
     mcp_json: tuple[SomeWord, ...] = ()
     """JSON or YAML files in which other MCP clients keep their servers (`mcpServers`, or `servers`); each server is
-    [one more in `[mcp]`](#servers-of-other-clients)."""
+    [one more in `[mcp]`](#servers-of-other-clients), and each request under `restTools` one more tool."""
     agent_command: Secret[Argv] | None = None
     """The program that runs an agent process without a `command`: these words, and the path of the file with its
     spec."""

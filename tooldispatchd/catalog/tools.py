@@ -25,13 +25,14 @@ from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.processes import MAX_NESTED, Process, Processes, WiringError, checked, parse_checked
 from tooldispatchd.catalog.relations import COMPATIBLE, SAME, STATED_INPUT, STATED_OUTPUT
-from tooldispatchd.catalog.schemas import Both, Check, SchemaError, compile_check
+from tooldispatchd.catalog.rest.declared import Apis, RestTool, compile_request
+from tooldispatchd.catalog.schemas import Both, Check, LazyCheck, SchemaError, compile_check
 from tooldispatchd.catalog.servers import Binding, ServerTool, server_tool
 from tooldispatchd.catalog.signatures import Signature, stated_misfit
 from tooldispatchd.catalog.specs import Config, ToolSpec
-from tooldispatchd.catalog.types import JSON, UNIT, Product, Stream, Type, column_of, show, show_arrow
+from tooldispatchd.catalog.types import JSON, UNIT, Product, Record, Stream, Type, column_of, show, show_arrow
 
-WAYS: Final = ("process", "mcp", "inline", "map", "command", "python")
+WAYS: Final = ("process", "mcp", "inline", "map", "command", "python", "rest")
 _PROGRAMS: Final = ("command", "python")
 # What means something to tools of some ways only.
 _ONLY: Final[dict[str, tuple[str, ...]]] = {
@@ -41,7 +42,14 @@ _ONLY: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("input_mode", "output_mode", "reuse", "exit_codes"), ("command",)),
     **dict.fromkeys(("venv", "max_forks", "max_rss", "prefork", "resident", "state", "options"), ("python",)),
     **dict.fromkeys(KEYS, _PROGRAMS),
+    "annotations": ("rest",),
 }
+
+
+# Looked up once: for a thousand tools that takes as long as all else.
+_DEFAULTS: Final = {field.name: field.default for field in msgspec.structs.fields(ToolSpec)}
+# What a request takes that says nothing of parameters.
+_NOTHING: Final = Record(())
 
 
 class DeclaredTool(msgspec.Struct, frozen=True):
@@ -76,6 +84,7 @@ class DeclaredTool(msgspec.Struct, frozen=True):
     feed: Feed = JSON_FEED
     printed: Output = Output.JSON
     signature: Signature | None = None
+    rest: RestTool | None = None
 
 
 class _Half(msgspec.Struct, frozen=True):
@@ -99,14 +108,19 @@ class _ToolBuilder:
         *,
         processes: Processes,
         servers: Mapping[str, Binding],
+        apis: Apis,
         signature: Signature | None,
+        is_sound: bool,
     ) -> None:
         self._name = name
         self._spec = spec
         self._declared = declared
         self._servers = servers
+        self._apis = apis
         self._processes = processes
         self._signature = signature
+        # Whether its schemas are known to be such as can be compiled.
+        self._is_sound = is_sound
         self.problems: list[Problem] = []
         # What it takes and gives, once it is built.
         self.source: Type = JSON
@@ -138,6 +152,10 @@ class _ToolBuilder:
             self._check_program(program, source.type, target.type)
         if spec.mcp is not None and not (is_object(source.schema) or source.schema == {}):
             self._refuse(f"a server's tool takes a record, and {source.text} is none", "type", value=spec.type)
+        if spec.rest is not None and not is_object(source.schema):
+            why = f"the parameters of a request are a record, and {source.text} is none"
+            self._refuse(why, "type", value=spec.type)
+            return None
         shown, wrapped = show_schema(source.schema)
         checks = source.check, target.check
         feed, printed = JSON_FEED, Output.JSON
@@ -170,7 +188,21 @@ class _ToolBuilder:
             feed=feed,
             printed=printed,
             signature=self._signature,
+            rest=self._request(source, target),
         )
+
+    def _request(self, source: _Half, target: _Half) -> RestTool | None:
+        """The request that it is; None for a tool of another way, and where what is wrong has been told."""
+        spec = self._spec
+        api = self._apis.apis.get(self._apis.of_tools.get(self._name, ""))
+        if spec.rest is None or api is None:
+            return None
+        builder, hints, problems = compile_request(self._name, spec, api, source.schema)
+        self.problems += problems
+        expression = None
+        if spec.rest.map is not None:
+            expression = self._compile(spec.rest.map, JSON, target.type if self._is_typed else None, "rest", "map")
+        return None if builder is None else RestTool(api.name, builder, spec.rest, hints, expression)
 
     @property
     def _is_typed(self) -> bool:
@@ -252,9 +284,8 @@ class _ToolBuilder:
         if len(ways) != 1:
             found = f"this one has {' and '.join(ways)}" if ways else "this one has none"
             self._refuse(f"a tool has exactly one way to run, {found}", allowed=", ".join((*WAYS, "builtin")))
-        fields = {field.name: field for field in msgspec.structs.fields(spec)}
         for key, own in _ONLY.items() if ways else ():
-            is_said = getattr(spec, key) != fields[key].default and getattr(spec, key) not in ((), {})
+            is_said = getattr(spec, key) != _DEFAULTS[key] and getattr(spec, key) not in ((), {})
             if is_said and not set(own) & set(ways):
                 self._refuse(f"only a tool with {' or '.join(own)} has {key}", key)
         self.problems += problems_of(spec, ("tools", self._name))
@@ -263,7 +294,7 @@ class _ToolBuilder:
         spec = self._spec
         if spec.input_schema is None and spec.output_schema is None:
             given = _result_of_inline(spec, JSON) if spec.inline else untyped_target(spec)
-            return self._halves(untyped_source(spec), given, "type")
+            return self._halves(_NOTHING if spec.rest is not None else untyped_source(spec), given, "type")
         source = self._half_of_schema(spec.input_schema, "input_schema")
         target = self._half_of_schema(spec.output_schema, "output_schema")
         return None if source is None or target is None else (source, target)
@@ -284,7 +315,10 @@ class _ToolBuilder:
 
     def _half_of_schema(self, schema: dict[str, object] | None, key: str) -> _Half | None:
         if schema is None:
-            return self._half(JSON, key)
+            is_of_request = self._spec.rest is not None and key == "input_schema"
+            return self._half(_NOTHING if is_of_request else JSON, key)
+        if self._is_sound:
+            return _Half(schema, LazyCheck(schema), JSON, "schema", JSON)
         try:
             check = compile_check(schema)
         except SchemaError as error:
@@ -330,12 +364,13 @@ class _ToolBuilder:
             return None
 
     def _compile_map(self, source: Type, target: Type | None) -> Expression | None:
-        if self._spec.map is None:
-            return None
+        return None if self._spec.map is None else self._compile(self._spec.map, source, target, "map")
+
+    def _compile(self, text: str, source: Type, target: Type | None, *keys: str) -> Expression | None:
         try:
-            return compile_expression(self._spec.map, input_type=source, output_type=target, declared=self._declared)
+            return compile_expression(text, input_type=source, output_type=target, declared=self._declared)
         except ExpressionError as error:
-            self._refuse(str(error), "map", value=self._spec.map)
+            self._refuse(str(error), *keys, value=text)
             return None
 
 
@@ -368,14 +403,19 @@ def compile_transform(spec: ToolSpec, expression: Expression | None) -> Transfor
 
 
 def build_tools(
-    config: Config, servers: Mapping[str, Binding], signatures: Mapping[str, Signature]
+    config: Config,
+    servers: Mapping[str, Binding],
+    signatures: Mapping[str, Signature],
+    apis: Apis,
+    sound: frozenset[str] = frozenset(),
 ) -> tuple[dict[str, DeclaredTool], dict[str, Process], list[Problem]]:
     """The tools without a problem and the processes by name, and every problem of types, processes and tools.
 
     `signatures` are those of tools that are functions, by tool; of one that has none here the problem has been told.
+    `sound` are tools whose schemas are known to be such as can be compiled.
     """
     declared, problems = build_types(config.types)
-    table = _Table(config, declared, servers, signatures)
+    table = _Table(config, declared, servers=servers, signatures=signatures, apis=apis, sound=sound)
     tools = {name: built[0] for name in config.tools if (built := table.build(name)) is not None}
     table.processes.check_all()
     # What a process is told alone it is told again where it is used.
@@ -386,14 +426,23 @@ def build_tools(
 
 class _Table:
     def __init__(
-        self, config: Config, declared: Declared, servers: Mapping[str, Binding], signatures: Mapping[str, Signature]
+        self,
+        config: Config,
+        declared: Declared,
+        *,
+        servers: Mapping[str, Binding],
+        signatures: Mapping[str, Signature],
+        apis: Apis,
+        sound: frozenset[str],
     ) -> None:
         self.problems: list[Problem] = []
         self.processes = Processes(config, declared, self._lifted)
         self._config = config
         self._declared = declared
         self._servers = servers
+        self._apis = apis
         self._signatures = signatures
+        self._sound = sound
         self._built: dict[str, tuple[DeclaredTool, Morphism] | None] = {}
         self._open: list[str] = []
 
@@ -407,7 +456,9 @@ class _Table:
                 self._declared,
                 processes=self.processes,
                 servers=self._servers,
+                apis=self._apis,
                 signature=self._signatures.get(name),
+                is_sound=name in self._sound,
             )
             tool = builder.build()
             self._open.pop()
@@ -437,7 +488,7 @@ def _morphism(tool: DeclaredTool, builder: _ToolBuilder) -> Morphism:
     source, target, spec = builder.source, builder.target, tool.spec
     if tool.program is not None and tool.program.is_now:
         inner = msgspec.structs.replace(tool.program, name=tool.name, source=source, target=target)
-    elif tool.program is not None or any(way is not None for way in (spec.mcp, spec.command, spec.python)):
+    elif tool.program is not None or any(way is not None for way in (spec.mcp, spec.command, spec.python, spec.rest)):
         if not tool.typed:
             source = target = JSON
         depth = 1 if tool.program is None else tool.program.depth

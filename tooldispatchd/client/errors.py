@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.wire.faults import Category
+from tooldispatchd.wire.faults import CATEGORY, LATER, Category
 from tooldispatchd.wire.messages import ToolResp
 
 # For a daemon of another make that leaves out a field which a fault always has.
@@ -54,8 +54,12 @@ class FaultError(Exception):
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may succeed later. One whose tool may have run is for the caller to judge."""
-        return self.category == Category.UNAVAILABLE and self.ran in {None, "no"}
+        """Whether the same request may succeed later, by the code; by the category where the code is a later version's.
+
+        One whose tool may have run is for the caller to judge.
+        """
+        may_pass = self.code in LATER if self.code in CATEGORY else self.category == Category.UNAVAILABLE
+        return may_pass and self.ran in {None, "no"}
 
     @property
     def retry_after_ms(self) -> float | None:

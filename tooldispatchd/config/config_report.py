@@ -168,7 +168,7 @@ class Sources:
     """The files of one configuration, and where each part of its table was written.
 
     `table` is what all of them say together, before any expansion; `plumb` and `servers` are set once they are read,
-    and `made` is of what table each tool of a toolbox was made.
+    and `made` is of what table each tool of a toolbox was made, or of a request that another program keeps.
     """
 
     def __init__(self, path: FilePath, text: str, table: Table) -> None:
@@ -192,8 +192,13 @@ class Sources:
         return f"{file}:{line}"
 
     def _written(self, path: Path) -> Path:
-        """Where what stands at `path` was written: of a tool of a toolbox that is its table."""
-        return self.made.get(path[:2], path)
+        """Where what stands at `path` was written: of a tool that was made of another table that table, or its key."""
+        for length in range(len(path), 1, -1):
+            made = self.made.get(path[:length])
+            if made is not None:
+                # The keys of an API are those of the table that it was made of.
+                return (*made, *path[length:]) if path[0] == "rest" and length > 2 else made
+        return path
 
     def file_of(self, path: Path) -> FilePath:
         """The file in which what stands at `path` was written, as reports name it."""
@@ -227,7 +232,7 @@ class Sources:
         return tuple(sorted(findings, key=lambda finding: (order.get(finding.file or "", 0), finding.line or 0)))
 
     def _of_its_table(self, problem: Problem) -> Problem:
-        """A problem of a tool that was made of a toolbox is that toolbox's."""
+        """A problem of a tool that was made of another table is that table's."""
         if problem.path[:2] not in self.made:
             return problem
         allowed = 'pip install "tooldispatchd[toolbox]" brings it' if _LACKING in problem.why else problem.allowed
@@ -251,6 +256,7 @@ class Sources:
             seen=None if problem.value is UNSET else _seen(problem.path, self.table),
             allowed=self.servers.advice(problem),
             nearest=problem.nearest and printable(problem.nearest),
+            excerpt=None if problem.excerpt is None else _indented(printable_lines(problem.excerpt)),
         )
         if place is None:
             return finding
@@ -278,6 +284,11 @@ def _indented(excerpt: str) -> str | None:
 def printable(text: str) -> str:
     """`text` with escapes for what would steer a terminal."""
     return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same, line by line."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _key(path: Path) -> str | None:

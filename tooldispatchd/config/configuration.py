@@ -18,20 +18,31 @@ from typing import Final, cast
 import msgspec
 
 from tooldispatchd.catalog import problems as paths
-from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.catalog import Catalog, DescribedApi, build_catalog
 from tooldispatchd.catalog.enforcement import wrong
+from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.openapispec import OpenApiSpec
 from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.rest.declared import ApiCredentials, RestApi
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.config.config_report import MAX_SHOWN, Finding, Sources, printable
-from tooldispatchd.config.credentials import SERVERS, exposed_secrets, take_credentials, with_credentials
+from tooldispatchd.config.credentials import (
+    REACHED,
+    Credentials,
+    api_credentials,
+    exposed_secrets,
+    take_credentials,
+    with_credentials,
+)
 from tooldispatchd.config.expansion import expand
 from tooldispatchd.config.files import UnusableFileError, read_text
 from tooldispatchd.config.http_places import http_problems, http_warnings
 from tooldispatchd.config.key_patterns import Table, entries, places
 from tooldispatchd.config.listen_values import parse_places
 from tooldispatchd.config.machine import enforceable_for
+from tooldispatchd.config.made_tools import make_tools
 from tooldispatchd.config.mcp_json import take_mcp_json
 from tooldispatchd.config.plumb_files import take_plumb
 from tooldispatchd.config.schema_check import check_form
@@ -94,31 +105,18 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
 
 def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     """As `load_catalog`, with the places of what is in it."""
-    text, written = _read(path)
-    sources = Sources(path, text, written)
-    sources.plumb = take_plumb(written, path, environ, sources.where)
-    sources.servers = take_mcp_json(written, path, environ, sources.where)
-    if _depth(written) > MAX_DEPTH:
-        raise _unreadable(path, Finding(f"what its plumb files say is nested more than {MAX_DEPTH} deep", key="plumb"))
+    sources, table, credentials = _well_formed(path, environ)
     directory = path.absolute().parent
-    table = copy.deepcopy(written)
-    problems = check_form(table) + expand(table, environ, directory)
-    # A table in which the notation has found a mistake lacks what stood there.
-    _refuse(sources, [problem for problem in problems if problem.path not in sources.plumb.lacking])
-    credentials = take_credentials(table, environ)
-    offers: tuple[str, ...] = ()
-    if "toolbox" in table or any(True for _ in places(table, ("tools", "*", "builtin"))):
-        from tooldispatchd.config.toolboxes import take_toolboxes  # noqa: PLC0415  # few configurations have any
-
-        made = take_toolboxes(table, credentials.secrets)
+    made = make_tools(table, credentials.secrets, environ)
+    sources.made = made.places
+    if made.problems:
         _refuse(sources, (*credentials.problems, *made.problems))
-        sources.made, offers = made.places, made.warnings
-    catalog = _build(table, credentials.tokens, directory, environ)
+    catalog = _build(table, credentials.tokens, directory, environ, made.apis)
     # Of a token that could not be read, and of a user who is not there, the catalog would tell once more.
     told = {path for problem in credentials.problems for path in (problem.path, problem.path[:2])}
     problems = [] if isinstance(catalog, Catalog) else [each for each in catalog if each.path not in told]
     pem_problems: Iterable[Problem] = ()
-    if any(True for server in SERVERS for key in ("ca", "cert") for _ in places(table, (*server, key))):
+    if any(True for server in REACHED for key in ("ca", "cert") for _ in places(table, (*server, key))):
         from tooldispatchd.config.pem_files import check_pem_files  # noqa: PLC0415  # OpenSSL is loaded with it
 
         pem_problems = check_pem_files(table)
@@ -127,15 +125,48 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     finished = msgspec.structs.replace(
         catalog,
         servers=with_credentials(catalog.servers, credentials.secrets),
+        apis={
+            name: msgspec.structs.replace(api, credentials=api_credentials(api, credentials.secrets))
+            for name, api in catalog.apis.items()
+        },
         warnings=(
             *catalog.warnings,
             *credentials.warnings,
-            *offers,
+            *made.warnings,
             *sources.servers.warnings,
-            *exposed_secrets(written, sources.file_of),
+            *exposed_secrets(sources.table, sources.file_of),
         ),
     )
     return Loaded(finished, sources.where)
+
+
+def read_openapi(path: Path, environ: Mapping[str, str], name: str) -> tuple[OpenApiSpec, ApiCredentials]:
+    """The table of the API that a document describes, and what the daemon shows to it. Raises `ConfigError`.
+
+    Of the document itself nothing is read: it need not be there yet.
+    """
+    sources, table, credentials = _well_formed(path, environ)
+    apis = cast("dict[str, Table]", table.get("openapi", {}))
+    if name not in apis:
+        _refuse(sources, [Problem(("openapi",), f"there is no [openapi.{name}]", nearest=nearest(name, apis))])
+    _refuse(sources, [problem for problem in credentials.problems if problem.path[:2] == ("openapi", name)])
+    spec = msgspec.convert(apis[name], OpenApiSpec)
+    return spec, api_credentials(RestApi(name, "", "", spec), credentials.secrets)
+
+
+def _well_formed(path: Path, environ: Mapping[str, str]) -> tuple[Sources, Table, Credentials]:
+    """The table that a configuration is once all of its form is right, and what was read of the secrets it names."""
+    text, written = _read(path)
+    sources = Sources(path, text, written)
+    sources.plumb = take_plumb(written, path, environ, sources.where)
+    sources.servers = take_mcp_json(written, path, environ, sources.where)
+    if _depth(written) > MAX_DEPTH:
+        raise _unreadable(path, Finding(f"what its plumb files say is nested more than {MAX_DEPTH} deep", key="plumb"))
+    table = copy.deepcopy(written)
+    problems = check_form(table) + expand(table, environ, path.absolute().parent)
+    # A table in which the notation has found a mistake lacks what stood there.
+    _refuse(sources, [problem for problem in problems if problem.path not in sources.plumb.lacking])
+    return sources, table, take_credentials(table, environ)
 
 
 def _refuse(sources: Sources, problems: Iterable[Problem]) -> None:
@@ -186,7 +217,11 @@ def _depth(table: Table) -> int:
 
 
 def _build(
-    table: Table, tokens: Mapping[str, bytes], directory: Path, environ: Mapping[str, str]
+    table: Table,
+    tokens: Mapping[str, bytes],
+    directory: Path,
+    environ: Mapping[str, str],
+    described: Mapping[str, DescribedApi],
 ) -> Catalog | list[Problem]:
     """The catalog of a table that is well formed, or every mistake in what it means."""
     try:
@@ -203,7 +238,7 @@ def _build(
 
         python = read_signatures(as_called(config), directory, environ)
         signatures, problems = python.signatures, list(python.problems)
-    catalog = build_catalog(config, tokens, signatures)
+    catalog = build_catalog(config, tokens, signatures, described)
     if not isinstance(catalog, Catalog):
         return [*problems, *catalog]
     enforceable = enforceable_for(catalog)

@@ -11,6 +11,7 @@ import os
 import pwd
 import re
 import stat
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final, cast
@@ -19,7 +20,8 @@ import msgspec
 
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
-from tooldispatchd.catalog.secrecy import is_secret
+from tooldispatchd.catalog.rest.declared import ApiCredentials, RestApi
+from tooldispatchd.catalog.secrecy import Spec, is_secret
 from tooldispatchd.catalog.servers import TOKENS, Binding, ServerCredentials, may_be_secret
 from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
@@ -35,6 +37,8 @@ MAX_TOKEN_CHARS: Final = MAX_HEADER_CHARS - len("Bearer ")
 
 # Where a server's table may stand.
 SERVERS: Final[tuple[Pattern, ...]] = (("mcp", "*"), ("tools", "*", "mcp"), ("processes", "*", "mcp", "#"))
+# And that of an API: both are reached over a network.
+REACHED: Final[tuple[Pattern, ...]] = (*SERVERS, ("rest", "*"))
 # Where a table may name the user that a program runs as.
 _PROGRAMS: Final[tuple[Pattern, ...]] = (
     *(("tools", "*"), ("toolbox", "*"), ("processes", "*"), ("agents", "*")),
@@ -43,10 +47,22 @@ _PROGRAMS: Final[tuple[Pattern, ...]] = (
 _CLIENT_SECRETS: Final = ("client_secret_env", "client_secret_file")
 # What each of the others than tokens names, and how many characters that may have.
 _OTHERS: Final = {
-    "client_secret_env": ("secret", MAX_SECRET_CHARS),
-    "client_secret_file": ("secret", MAX_SECRET_CHARS),
+    **dict.fromkeys(("client_secret_env", "client_secret_file"), ("secret", MAX_SECRET_CHARS)),
+    **dict.fromkeys(("refresh_token_env", "refresh_token_file"), ("secret", MAX_TOKEN_CHARS)),
+    **dict.fromkeys(("password", "password_env", "password_file"), ("secret", MAX_SECRET_CHARS)),
+    **dict.fromkeys(("value", "value_env", "value_file"), ("secret", MAX_TOKEN_CHARS)),
     "private_key_file": ("key", MAX_KEY_CHARS),
 }
+# What an API may name, one of each group.
+_OF_APIS: Final[tuple[tuple[Pattern, ...], ...]] = (
+    tuple((key,) for key in TOKENS),
+    tuple(("basic", key) for key in ("password", "password_env", "password_file")),
+    tuple(("api_key", key) for key in ("value", "value_env", "value_file")),
+    tuple(("oauth", key) for key in _CLIENT_SECRETS),
+    (("oauth", "refresh_token_env"), ("oauth", "refresh_token_file")),
+)
+# Any header's value, since it may be one.
+_API_KEY: Final = re.compile(r"[\x20-\x7e]+")
 # RFC 6750, 2.1, allows less; some servers' keys have more signs.
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 # RFC 7468, 2. The kind of the key is left to the library that signs with it.
@@ -91,7 +107,7 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
     secrets: dict[tuple[str, str], str] = {}
     problems: list[Problem] = []
     warnings: list[str] = []
-    for path, value, limit in (*_of_profiles(table, problems), *_of_servers(table), *_of_engines(table)):
+    for path, value, limit in _named(table, problems):
         key = str(path[-1])
         try:
             text, mode = _read(key, value, environ, limit)
@@ -116,6 +132,11 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
         for place in (each for program in _PROGRAMS for each in places(table, (*program, key))):
             place.put(next(_numbers(place.value, place.path, key, problems), place.value))
     return Credentials(tokens, tuple(problems), tuple(warnings), secrets)
+
+
+def _named(table: Table, problems: list[Problem]) -> list[tuple[Path, str, int]]:
+    """Where the table names a secret, what stands there, and the most bytes of it; profiles' `token` is taken out."""
+    return [*_of_profiles(table, problems), *_of_servers(table), *_of_apis(table), *_of_engines(table)]
 
 
 def _of_profiles(table: Table, problems: list[Problem]) -> Iterator[tuple[Path, str, int]]:
@@ -194,6 +215,15 @@ def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
                 yield (*place.path, *named.path), str(named.value), MAX_KEY_CHARS
 
 
+def _of_apis(table: Table) -> Iterator[tuple[Path, str, int]]:
+    """Likewise where each API names one; of two in the place of one the catalog tells."""
+    for api in (*places(table, ("rest", "*")), *places(table, ("openapi", "*"))):
+        for group in _OF_APIS:
+            named = [place for key in group for place in places(api.value, key)]
+            for place in named if len(named) == 1 else ():
+                yield (*api.path, *place.path), str(place.value), MAX_KEY_CHARS
+
+
 def _of_engines(table: Table) -> Iterator[tuple[Path, str, int]]:
     """Likewise where each toolbox names the key of its search engine."""
     for engine in places(table, ("toolbox", "*", "search")):
@@ -204,14 +234,16 @@ def _of_engines(table: Table) -> Iterator[tuple[Path, str, int]]:
 
 def _read(key: str, value: str, environ: Mapping[str, str], max_bytes: int) -> tuple[str, int | None]:
     """What a key names, and the mode of its file where others may use that."""
-    if key == "token":
-        if "${" in value:
-            raise SecretError("a token is taken as it is written", '"token_env", for one in the environment')
-        return value, None
     if key.endswith("_env"):
         if value not in environ:
             raise SecretError("the environment has no such variable")
         return environ[value], None
+    if not key.endswith("_file"):
+        if "${" in value:
+            raise SecretError(
+                f"a {_kind(key)[0]} is taken as it is written", f'"{key}_env", for one in the environment'
+            )
+        return value, None
     text, mode = read_secret_file(value, max_bytes, what=_kind(key)[0])
     return text, mode if mode & (stat.S_IROTH | stat.S_IWOTH) else None
 
@@ -253,6 +285,8 @@ def _checked(key: str, text: str) -> str:
         raise SecretError(f"the {what} has more than {limit} characters")
     if what == "token" and not _TOKEN.fullmatch(text):
         raise SecretError("the token has what no header can have", "visible ASCII, no space")
+    if key.startswith("value") and not _API_KEY.fullmatch(text):
+        raise SecretError("the secret has what no header can have", "visible ASCII in one line")
     if what == "secret" and not text.isprintable():
         raise SecretError("the secret has more than one line, or is not UTF-8")
     if what == "key" and not _PEM.search(text):
@@ -304,6 +338,41 @@ def with_credentials(servers: Mapping[str, Binding], secrets: Mapping[tuple[str,
         )
         bound[name] = msgspec.structs.replace(binding, credentials=credentials)
     return bound
+
+
+def api_credentials(api: RestApi, secrets: Mapping[tuple[str, str], str]) -> ApiCredentials:
+    """What the daemon shows to an API, of what was read."""
+
+    def first(spec: Spec | None, *keys: str) -> str | None:
+        named = ((key, getattr(spec, key)) for key in keys)
+        return None if spec is None else next((secrets.get(each) for each in named if each[1] is not None), None)
+
+    spec = api.spec
+    headers, query = list(spec.headers.items()), list(spec.query.items())
+    token = first(spec, *TOKENS)
+    if token is not None:
+        headers.append(("authorization", f"Bearer {token}"))
+    if spec.basic is not None:
+        password = first(spec.basic, "password", "password_env", "password_file") or ""
+        pair = b64encode(f"{spec.basic.user}:{password}".encode()).decode()
+        headers.append(("authorization", f"Basic {pair}"))
+    cookies: list[tuple[str, str]] = []
+    value = first(spec.api_key, "value", "value_env", "value_file")
+    if spec.api_key is not None and value is not None:
+        for name, lines in (
+            (spec.api_key.header, headers),
+            (spec.api_key.query, query),
+            (spec.api_key.cookie, cookies),
+        ):
+            if name is not None:
+                lines.append((name, value))
+    return ApiCredentials(
+        headers=tuple(headers),
+        query=tuple(query),
+        cookies=tuple(cookies),
+        client_secret=first(spec.oauth, *_CLIENT_SECRETS),
+        refresh_token=first(spec.oauth, "refresh_token_env", "refresh_token_file"),
+    )
 
 
 def _dotted(path: Path) -> str:

@@ -1,7 +1,11 @@
 """Put the environment into a configuration's texts, and its directory before their relative paths.
 
 Only the keys that `EXPANDED` names are touched. `${VAR}` must be set, `${VAR:-default}` need not be (an empty
-variable counts as unset, as in a shell), `$$` is a dollar, and a dollar before anything else is itself.
+variable counts as unset, as in a shell), `${file:PATH}` is what a file holds, `$$` is a dollar, and a dollar before
+anything else is itself.
+
+The texts of a request are templates still when they leave this: a dollar of a value is two in them, and
+`${parameters.NAME}` stands as it is.
 """
 
 import os
@@ -9,16 +13,17 @@ import re
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from pathlib import Path as FilePath
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote
 
 import msgspec
 
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import is_meant_as_url
-from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS, WORKSPACE
+from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, KIB, MAX_HEADER_CHARS, WORKSPACE
 from tooldispatchd.catalog.workspaces import VARIABLES
-from tooldispatchd.config.key_patterns import KeyLocation, Pattern, Table, places
+from tooldispatchd.config.credentials import SecretError, read_secret_file
+from tooldispatchd.config.key_patterns import KeyLocation, Pattern, Table, entries, places
 from tooldispatchd.config.listen_values import parse_place, quote_path
 
 
@@ -30,12 +35,15 @@ class _Meaning(Enum):
     FILE = auto()
     URL = auto()
     SERVER = auto()  # a binding's name or a URL
+    DOCUMENT = auto()  # a file or a URL
     LISTEN = auto()
     HEADER = auto()  # a header's value
     ROOT = auto()  # a directory, as a path or a file:// URI
     DIRECTORY = auto()  # a path, or the session's workspace
     WORKSPACE = auto()  # a directory with variables of the session in its path
     PLACE = auto()  # what a program may read or change; links are resolved, so that none leads around a bound
+    TEMPLATE = auto()  # a text of a request, or a table or a list of such, however deep
+    HEADER_TEMPLATE = auto()  # a header's value in a request
 
 
 _CONFINED: Final[dict[Pattern, _Meaning]] = {("read", "#"): _Meaning.PLACE, ("write", "#"): _Meaning.PLACE}
@@ -61,10 +69,34 @@ _COMMAND: Final[dict[Pattern, _Meaning]] = {
     ("cwd",): _Meaning.DIRECTORY,
     **_CONFINED,
 }
+_API: Final[dict[Pattern, _Meaning]] = {
+    ("base_url",): _Meaning.URL,
+    ("headers", "*"): _Meaning.HEADER,
+    ("query", "*"): _Meaning.WORD,
+    ("basic", "user"): _Meaning.WORD,
+    ("oauth", "token_url"): _Meaning.URL,
+    **dict.fromkeys([("token_file",), ("ca",), ("cert",), ("key",)], _Meaning.FILE),
+    **dict.fromkeys([("basic", "password_file"), ("api_key", "value_file")], _Meaning.FILE),
+    **dict.fromkeys([("oauth", "client_secret_file"), ("oauth", "refresh_token_file")], _Meaning.FILE),
+}
+_REQUEST: Final[dict[Pattern, _Meaning]] = {
+    **{(key,): _Meaning.TEMPLATE for key in ("url", "path", "body", "text", "octets")},
+    **{(key, "*"): _Meaning.TEMPLATE for key in ("query", "cookies", "form", "multipart")},
+    ("headers", "*"): _Meaning.HEADER_TEMPLATE,
+}
+_FOREIGN_REQUEST: Final[dict[Pattern, _Meaning]] = {
+    ("url",): _Meaning.TEMPLATE,
+    ("headers", "*"): _Meaning.HEADER_TEMPLATE,
+    ("bodyTemplate",): _Meaning.TEMPLATE,
+}
 _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
     (("mcp", "*"), _SERVER),
     (("tools", "*"), _COMMAND | {("venv",): _Meaning.FILE}),
     (("tools", "*", "mcp"), _SERVER),
+    (("rest", "*"), _API),
+    (("openapi", "*"), _API | {("spec",): _Meaning.DOCUMENT}),
+    (("tools", "*", "rest"), _REQUEST),
+    (("restTools", "*"), _FOREIGN_REQUEST),
     (("processes", "*"), _COMMAND),
     (("processes", "*", "mcp", "#"), _SERVER),
     (("agents", "*"), _CONFINED),
@@ -88,11 +120,16 @@ EXPANDED: Final[dict[Pattern, _Meaning]] = {
     ("agents", "*", "workspaces", "#"): _Meaning.FILE,
 }
 _VARIABLE: Final = re.compile(
-    r"\$\$ | \$\{ (?P<name>[A-Za-z_][A-Za-z0-9_]*) (?: :- (?P<default>[^{}]*) )? \} | (?P<broken>\$\{)", re.VERBOSE
+    r"\$\$ | \$\{ (?P<name>[A-Za-z_][A-Za-z0-9_]*) (?: :- (?P<default>[^{}]*) )? \}"
+    r" | \$\{ file: (?P<file>[^{}]+) \} | (?P<broken>\$\{)",
+    re.VERBOSE,
 )
+_TEMPLATE_SIGN: Final = re.compile(rf"\$\{{ parameters\. [^{{}}]+ \}} | {_VARIABLE.pattern}", re.VERBOSE)
+# A key, a token, or a certificate in PEM.
+_MAX_FILE_CHARS: Final = 64 * KIB
 ABSENT: Final = "the environment has no"
 BROKEN: Final = '"${" begins no variable that can be read'
-_FORMS: Final = '"${NAME}", "${NAME:-default}", or "$$" for a dollar'
+_FORMS: Final = '"${NAME}", "${NAME:-default}", "${file:PATH}", or "$$" for a dollar'
 # As `catalog.arguments` has it, in shapes that are surely meant so.
 _FIELD: Final = re.compile(r"\$\{(\w[\w -]*)(?:\.\.\.|\?[^{}]+)?\}")
 _HEADER: Final = re.compile(HEADER_VALUE_PATTERN.removesuffix("$"))
@@ -101,10 +138,12 @@ _FILE_URI: Final = re.compile(r"file://(?:localhost)?(?P<path>/(?:[^%?#\x00]|%[0
 # RFC 3986, 3.3, and the sign of what is encoded already.
 _PATH_SIGNS: Final = "/:@!$&'()*+,;=~%"
 # These may be empty once they are expanded.
-_MAY_BE_EMPTY: Final = frozenset({_Meaning.WORD, _Meaning.HEADER})
+_MAY_BE_EMPTY: Final = frozenset({_Meaning.WORD, _Meaning.HEADER, _Meaning.TEMPLATE, _Meaning.HEADER_TEMPLATE})
+_TEMPLATES: Final = frozenset({_Meaning.TEMPLATE, _Meaning.HEADER_TEMPLATE})
+_HEADERS: Final = frozenset({_Meaning.HEADER, _Meaning.HEADER_TEMPLATE})
 # Of a place for https, where it is relative.
 _PEM_OPTION: Final = re.compile(r"((?:^|(?<=&))(?:cert|key)=)(?!/)([^&]+)")
-_PATHS: Final = frozenset({_Meaning.FILE, _Meaning.DIRECTORY, _Meaning.WORKSPACE})
+_PATHS: Final = frozenset({_Meaning.FILE, _Meaning.DOCUMENT, _Meaning.DIRECTORY, _Meaning.WORKSPACE})
 # Where the word stands for the session's own directory.
 _OF_SESSIONS: Final = frozenset({_Meaning.DIRECTORY, _Meaning.PLACE, _Meaning.ROOT})
 
@@ -116,7 +155,7 @@ def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> lis
     """
     problems: list[Problem] = []
     for pattern, meaning in EXPANDED.items():
-        for place in places(table, pattern):
+        for place in (text for found in places(table, pattern) for text in _texts(found)):
             path = place.path
             modes = places(table, (str(path[0]), str(path[1]), "input_mode")) if _is_argument(path) else ()
             # There a dollar names a field of the input.
@@ -125,6 +164,15 @@ def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> lis
             if isinstance(place.value, str) and place.value and not is_template:
                 problems.extend(_expand_place(place, place.value, meaning, environ=environ, directory=directory))
     return problems
+
+
+def _texts(place: KeyLocation) -> Iterator[KeyLocation]:
+    """The text at a place, or those in a table or a list there."""
+    if isinstance(place.value, dict | list):
+        for key, _ in entries(place.value):
+            yield from _texts(KeyLocation((*place.path, key), cast("dict[str | int, object]", place.value)))
+    else:
+        yield place
 
 
 def _is_argument(path: Path) -> bool:
@@ -155,28 +203,17 @@ def _expand_place(
     if meaning is _Meaning.WORKSPACE:
         # These are put in where a session opens.
         environ = {**environ, **{name: f"${{{name}}}" for name in VARIABLES}}
-    problems = list(_text_problems(text, environ, place.path))
+    signs = _TEMPLATE_SIGN if meaning in _TEMPLATES else _VARIABLE
+    problems = list(_text_problems(text, environ, place.path, signs))
     if problems:
         return problems
 
-    def replacement(found: re.Match[str]) -> str:
-        if found["name"] is None:
-            return "$"
-        # As in a shell, a default stands for an empty variable too.
-        return environ.get(found["name"], "") or found["default"] or ""
-
-    expanded = _VARIABLE.sub(replacement, text)
-    if not expanded and meaning not in _MAY_BE_EMPTY:
-        return [Problem(place.path, "is empty once its variables are in place", value=text)]
-    # The schema has checked the text as it is written. A line feed out of a variable would begin another header.
-    is_header = len(expanded) <= MAX_HEADER_CHARS and _HEADER.fullmatch(expanded) is not None
-    if meaning is _Meaning.HEADER and text != expanded and not is_header:
-        why = "no header can have this value once its variables are in place"
-        allowed = f"ASCII in one line, at most {MAX_HEADER_CHARS} characters"
-        return [Problem(place.path, why, value=text, allowed=allowed)]
-    if meaning is _Meaning.ROOT and "://" in expanded and _FILE_URI.fullmatch(expanded) is None:
-        allowed = "a path, or file:// and an absolute path"
-        return [Problem(place.path, "no directory of this machine", value=text, allowed=allowed)]
+    try:
+        expanded = signs.sub(lambda found: _replacement(found, meaning, environ, directory), text)
+    except SecretError as error:
+        return [Problem(place.path, error.why, value=text)]
+    if (misfit := _misfit(meaning, text, expanded)) is not None:
+        return [Problem(place.path, misfit[0], value=text, allowed=misfit[1])]
     value = _anchored(meaning, expanded, directory)
     place.put(value)
     problem = parse_place(value) if meaning is _Meaning.LISTEN else None
@@ -187,8 +224,35 @@ def _expand_place(
     return [msgspec.structs.replace(problem, path=place.path, **hidden)]
 
 
-def _text_problems(text: str, environ: Mapping[str, str], path: Path) -> Iterator[Problem]:
-    for found in _VARIABLE.finditer(text):
+def _replacement(found: re.Match[str], meaning: _Meaning, environ: Mapping[str, str], directory: FilePath) -> str:
+    """What stands in the place of a sign. Raises `SecretError`."""
+    is_template = meaning in _TEMPLATES
+    if found["file"] is not None:
+        value, _ = read_secret_file(str(directory / found["file"]), _MAX_FILE_CHARS, what="value")
+    elif found["name"] is None:
+        return found[0] if is_template else "$"
+    else:
+        # As in a shell, a default stands for an empty variable too.
+        value = environ.get(found["name"], "") or found["default"] or ""
+    return value.replace("$", "$$") if is_template else value
+
+
+def _misfit(meaning: _Meaning, text: str, expanded: str) -> tuple[str, str | None] | None:
+    """Why a text cannot be what it should once its variables are in place, and what would be right."""
+    if not expanded and meaning not in _MAY_BE_EMPTY:
+        return "is empty once its variables are in place", None
+    # The schema has checked the text as it is written. A line feed out of a variable would begin another header.
+    is_header = len(expanded) <= MAX_HEADER_CHARS and _HEADER.fullmatch(expanded) is not None
+    if meaning in _HEADERS and text != expanded and not is_header:
+        allowed = f"ASCII in one line, at most {MAX_HEADER_CHARS} characters"
+        return "no header can have this value once its variables are in place", allowed
+    if meaning is _Meaning.ROOT and "://" in expanded and _FILE_URI.fullmatch(expanded) is None:
+        return "no directory of this machine", "a path, or file:// and an absolute path"
+    return None
+
+
+def _text_problems(text: str, environ: Mapping[str, str], path: Path, signs: re.Pattern[str]) -> Iterator[Problem]:
+    for found in signs.finditer(text):
         name = found["name"]
         if found["broken"]:
             why, allowed = BROKEN, _FORMS
@@ -228,6 +292,8 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
     if meaning is _Meaning.PLACE:
         return os.path.realpath(directory / text)
     # A program without a slash is looked for in PATH.
+    if meaning is _Meaning.DOCUMENT and "://" in text:
+        return text
     if meaning in _PATHS or (meaning is _Meaning.PROGRAM and "/" in text):
         return str(directory / text)
     return text

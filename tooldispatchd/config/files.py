@@ -29,6 +29,17 @@ class UnusableFileError(Exception):
 
 def read_text(path: FilePath, max_bytes: int) -> str:
     """The text of a file; raises `UnusableFileError`."""
+    content = read_bytes(path, max_bytes)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        # The cause would carry the whole file along, with every token in it.
+        raise UnusableFileError("read", "not UTF-8", line) from None
+
+
+def read_bytes(path: FilePath, max_bytes: int) -> bytes:
+    """The content of a file; raises `UnusableFileError`."""
     try:
         with path.open("rb") as file:
             content = file.read(max_bytes + 1)
@@ -40,12 +51,7 @@ def read_text(path: FilePath, max_bytes: int) -> str:
         raise UnusableFileError("use", changeable)
     if len(content) > max_bytes:
         raise UnusableFileError("use", f"it is over {max_bytes // MIB} MiB")
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        # The cause would carry the whole file along, with every token in it.
-        raise UnusableFileError("read", "not UTF-8", line) from None
+    return content
 
 
 class NamedFile(msgspec.Struct, frozen=True):

@@ -63,6 +63,7 @@ _DECIDING: Final = frozenset({"tools", "deny", "enabled", *KEYS})
 _VARIABLE: Final = re.compile(
     r"\$\{(?:env:)?(?P<body>[A-Za-z_][A-Za-z0-9_]*(?::-[^{}]*)?)\}|\$\{input:(?P<input>[^{}]+)\}|\$\{/\}|\$\{|\$"
 )
+_DOLLAR: Final = re.compile(r"\$(?!\{)")
 _ANY_VARIABLE: Final = re.compile(r"\$\{[^{}]*\}")
 
 
@@ -270,6 +271,27 @@ class _Translation:
             return "${HOME}"
         text = known.get(found["body"]) if not found.group().startswith("${env:") else None
         return f"${{{found['body']}}}" if text is None else text.replace("$", "$$")
+
+
+def rewritten_request(entry: object) -> object:
+    """A request of such a file, its texts as the configuration writes them; null is the same as left out."""
+    if not isinstance(entry, dict):
+        return entry
+    given = {key: value for key, value in cast("Table", entry).items() if value is not None}
+    texts = {key: _with_dollars(given[key]) for key in ("url", "headers", "bodyTemplate") if key in given}
+    method = given.get("method")
+    return given | texts | ({"method": method.upper()} if isinstance(method, str) else {})
+
+
+def _with_dollars(value: object) -> object:
+    """A value with a dollar that begins no variable as two: in these files it is itself."""
+    if isinstance(value, str):
+        return _DOLLAR.sub("$$", value)
+    if isinstance(value, list):
+        return [_with_dollars(item) for item in cast("list[object]", value)]
+    return (
+        {key: _with_dollars(item) for key, item in cast("Table", value).items()} if isinstance(value, dict) else value
+    )
 
 
 def seconds_of(key: str, value: object) -> float | None:

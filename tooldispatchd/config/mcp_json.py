@@ -3,9 +3,11 @@
     {"mcpServers": {"NAME": {"command": …, "args": […], "env": {…}, "cwd": …}}}
     {"servers": {"NAME": {"type": "http", "url": …, "headers": {…}}}}
     {"queues": {"NAME": {"concurrent": 3}}}
+    {"restTools": {"NAME": {"method": …, "url": …, "parametersSchema": {…}}}}
 
-Only the form of the file is checked here. The servers are checked as all of `[mcp]` is, and it is remembered where each
-was written. A table of `[mcp]` with neither `command` nor `url` completes the server of its name.
+Only the form of the file is checked here. The servers are checked as all of `[mcp]` is, and the requests as all of
+`[restTools]`; it is remembered where each was written. A table of `[mcp]` with neither `command` nor `url` completes
+the server of its name.
 """
 
 import re
@@ -32,6 +34,7 @@ from tooldispatchd.config.foreign_servers import (
     listed,
     may_restrict,
     quoted,
+    rewritten_request,
     seconds_of,
     toml_key,
     translate,
@@ -46,6 +49,7 @@ _MAX_NAME: Final = 32
 
 _ONE_OF_THEIRS: Final = "command or url, or the name of a server in a file of mcp_json"
 _SECTIONS: Final = ("mcpServers", "servers")
+REQUESTS: Final = "restTools"
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -88,7 +92,8 @@ class ServerSource(msgspec.Struct, frozen=True):
 
 
 class McpJson(msgspec.Struct, frozen=True):
-    """The `files` that were read, as reports name them, and where each server's table was written, by its binding.
+    """The `files` that were read, as reports name them, and where each server's table was written, by its binding, and
+    each request, by its name.
 
     `problems` are those of the key `mcp_json` and of servers' tables, `mistakes` those of the files themselves. Some
     have queues beside the servers.
@@ -96,14 +101,15 @@ class McpJson(msgspec.Struct, frozen=True):
 
     files: tuple[str, ...] = ()
     servers: dict[str, ServerSource] = {}
-    queues: dict[str, ServerSource] = {}
     problems: tuple[Problem, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
     warnings: tuple[str, ...] = ()
+    requests: dict[str, ServerSource] = {}
+    queues: dict[str, ServerSource] = {}
 
     def place_of(self, path: Path) -> tuple[str, int] | None:
         """The file and the line of what stands at `path`, or of the nearest around it; None where it is elsewhere."""
-        sections = {"mcp": self.servers, "queues": self.queues}
+        sections = {"mcp": self.servers, REQUESTS: self.requests, "queues": self.queues}
         written = sections.get(str(path[0]), {}).get(str(path[1])) if len(path) > 1 else None
         if written is None or (len(path) > 2 and path[2] in written.own):
             return None
@@ -115,7 +121,8 @@ class McpJson(msgspec.Struct, frozen=True):
     def advice(self, problem: Problem) -> str | None:
         """The advice of a problem, in words for files that other clients must be able to read as well."""
         is_absent = problem.why.startswith(ABSENT)
-        if not (is_absent or problem.why == BROKEN) or self.place_of(problem.path) is None:
+        is_of_server = problem.path[:1] == ("mcp",) and self.place_of(problem.path) is not None
+        if not (is_absent or problem.why == BROKEN) or not is_of_server:
             return problem.allowed
         go_without = f"enabled = false in [mcp.{toml_key(str(problem.path[1]))}], to go without this server"
         return f"to set it for the daemon, or {go_without}" if is_absent else go_without
@@ -152,6 +159,7 @@ class _Reader:
         self._files: list[str] = []
         self._servers: dict[str, ServerSource] = {}
         self._queues: dict[str, ServerSource] = {}
+        self._requests: dict[str, ServerSource] = {}
         self._problems = list(named.problems)
         self._mistakes: list[Mistake] = []
         self._warnings: list[str] = []
@@ -164,7 +172,7 @@ class _Reader:
                 close = nearest(str(name), self._servers)
                 self._problems.append(Problem(("mcp", name), NO_WAY, allowed=_ONE_OF_THEIRS, nearest=close))
         collected = (tuple(self._problems), tuple(self._mistakes), tuple(self._warnings))
-        return McpJson(tuple(self._files), self._servers, self._queues, *collected)
+        return McpJson(tuple(self._files), self._servers, *collected, self._requests, self._queues)
 
     def add(self, file: NamedFile) -> None:
         """Put the servers of one file into the table."""
@@ -186,14 +194,18 @@ class _Reader:
             raise DocumentError(f"arrays and objects are nested more than {MAX_DEPTH} deep")
         top = cast("Table", document.value) if isinstance(document.value, dict) else {}
         section = next((key for key in _SECTIONS if key in top), "")
-        servers = top.get(section)
+        requests = top.get(REQUESTS)
+        servers = top.get(section, {} if isinstance(requests, dict) else None)
         if not isinstance(servers, dict):
             raise DocumentError('no object "mcpServers" or "servers"', lines.line_of((section,)))
         defaults = top.get("defaults")
         if isinstance(defaults, dict):
             places = msgspec.structs.replace(places, call_s=self._default_call_s(shown, lines, cast("Table", defaults)))
         self._add_queues(shown, lines, top.get("queues"))
-        unknown = [key for key in top if key not in {section, "queues"} and (key, type(top[key])) != ("defaults", dict)]
+        for name, entry in cast("Table", requests).items() if isinstance(requests, dict) else ():
+            self._add_request(shown, lines, str(name), entry)
+        known = {section, "queues", *((REQUESTS,) if isinstance(requests, dict) else ())}
+        unknown = [key for key in top if key not in known and (key, type(top[key])) != ("defaults", dict)]
         self._warn_unknown(ServerSource(shown, lines, ()), unknown)
         open_ones = [
             name for name, entry in servers.items() if self._add_server(shown, lines, (section, name), entry, places)
@@ -266,6 +278,21 @@ class _Reader:
         self._warn_unknown(written, found.unknown)
         mcp[binding] = found.table
         return found.table.get("enabled") is not False and not is_decided(own)
+
+    def _add_request(self, file: str, lines: FileLines, name: str, entry: object) -> None:
+        """Put a request into `[restTools]`, with its texts as the configuration writes them."""
+        requests = self._table.setdefault(REQUESTS, {})
+        if not isinstance(requests, dict):
+            # The schema refuses it.
+            return
+        written = ServerSource(file, lines, (REQUESTS, name))
+        if name in requests:
+            at = self._requests[name] if name in self._requests else self._where((REQUESTS, name))
+            line = lines.line_of((REQUESTS, name))
+            self._mistakes.append(Mistake(file, line, f"{REQUESTS}.{name} is declared already, at {at}"))
+            return
+        self._requests[name] = written
+        requests[name] = rewritten_request(entry)
 
     def _add_variables(self, binding: str, table: Table, named: str, places: FileContext) -> None:
         """Put the variables of a server's `envFile` below those that its table has."""

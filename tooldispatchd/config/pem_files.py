@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.speckinds import MIB
-from tooldispatchd.config.credentials import SERVERS, SecretError, read_secret_file
+from tooldispatchd.config.credentials import REACHED, SecretError, read_secret_file
 from tooldispatchd.config.key_patterns import Table, places
 
 PEM_KEYS: Final = ("ca", "cert", "key")
@@ -27,11 +27,14 @@ _ENCRYPTED: Final = ("BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED")
 
 
 def check_pem_files(table: Table) -> Iterator[Problem]:
-    """A problem for each file of a server in `table` that cannot be used; its paths must be absolute already."""
-    for place in (each for pattern in SERVERS for each in places(table, pattern)):
+    """A problem for each file of a server or an API in `table` that cannot be used.
+
+    Its paths must be absolute already.
+    """
+    for place in (each for pattern in REACHED for each in places(table, pattern)):
         server = cast("Table", place.value)
         # That a server with a command has such a file is told of when the catalog is built.
-        if isinstance(server, dict) and "url" in server and "command" not in server:
+        if isinstance(server, dict) and ("url" in server or "base_url" in server) and "command" not in server:
             yield from check_files(place.path, {key: str(server[key]) for key in PEM_KEYS if key in server})
 
 

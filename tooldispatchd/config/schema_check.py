@@ -35,6 +35,11 @@ _PATTERN_WORDS: Final = {
     speckinds.HOST_PATTERN: "HOST or HOST:PORT",
     speckinds.RATE_PATTERN: 'so many in a second, minute or hour, as "10/s", "30/m" or "10/s burst 20"',
     speckinds.BREAKER_PATTERN: 'failures, in what time, and the rest after them, as "5 in 30s, rest 10s"',
+    speckinds.MEDIA_TYPE_PATTERN: 'a media type such as "application/json"',
+    speckinds.POINTER_PATTERN: 'a JSON Pointer such as "/data/items"',
+    speckinds.STYLE_PATTERN: (
+        "simple, label, matrix, form, spaceDelimited, pipeDelimited, deepObject, brackets or json; + and * may follow"
+    ),
     speckinds.OUTPUT_PATTERN: 'json, text, lines, blocks, or a media type such as "image/png"',
 }
 _TYPE_WORDS: Final = {
@@ -66,9 +71,6 @@ _WHY: Final = {
     "maximum": "too large",
     "exclusiveMaximum": "too large",
 }
-# Keys of a section's tables that are fixed already, and that this version cannot act on yet: neither ignored nor taken
-# for a slip of the hand.
-PLANNED: Final = frozenset({("tools", "rest")})
 
 
 def check_form(table: Table) -> list[Problem]:
@@ -86,6 +88,9 @@ def _without_json_form(holder: object, path: Path = ()) -> Iterator[Problem]:
         elif isinstance(value, float) and not math.isfinite(value):
             yield Problem((*path, key), "not a finite number", value=value)
             cast("dict[str | int, object]", holder)[key] = 0.0
+        elif value is None and path[:1] == ("restTools",) and len(path) > 2:
+            # Within a schema or a body of a JSON file.
+            continue
         elif not isinstance(value, (str, int, float)):
             why = "null has no meaning here" if value is None else "a date or time has no meaning here"
             yield Problem((*path, key), why, value=value)
@@ -145,8 +150,6 @@ def _problems(error: jsonschema_rs.ValidationError, schema: Node) -> list[Proble
 
 
 def _unknown_key(path: Path, known: list[str]) -> Problem:
-    if (path[0], path[-1]) in PLANNED and len(path) == 3:
-        return Problem(path, "not yet available", value=None)
     if len(path) == 3 and path[0] == "tools" and path[2] in _OF_PROCESSES:
         name = json.dumps(path[1], ensure_ascii=False)
         why = f"{path[-1]} is a key of [processes]; a tool is made of a process"

@@ -18,6 +18,7 @@ from tooldispatchd.catalog.servers import TOKENS
 from tooldispatchd.catalog.specs import ToolboxSpec
 from tooldispatchd.catalog.tools import WAYS
 from tooldispatchd.config.key_patterns import Table
+from tooldispatchd.config.made_tools import MadeTools
 from tooldispatchd.toolbox.sets import SETS, WORKSPACE, Builtin, ToolSet, doc_of, keeps_state
 
 # A tool of a toolbox that needs one, and how to have it.
@@ -26,14 +27,6 @@ HOW_TO_SEARCH: Final = 'search = { engine = "brave", token_env = "BRAVE_KEY" }'
 _PACKAGE: Final = "tooldispatchd.toolbox"
 _TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(ToolboxSpec)}
 _ANY_SET: Final = frozenset({"set", "tools", "deny", "prefix", "workspace", "call_s", "env", *KEYS, *POLICY_KEYS})
-
-
-class MadeTools(msgspec.Struct, frozen=True):
-    """What was made: for the place of each tool that of the toolbox it came from."""
-
-    places: dict[Path, Path] = {}
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 class _Toolbox:
@@ -70,6 +63,8 @@ class _Toolbox:
                 yield Problem((*self.path, SEARCH), "names its key twice", allowed=f"one of {_named(TOKENS)}")
             if engine.get("engine") == "searxng" and "url" not in engine:
                 yield Problem((*self.path, SEARCH), "SearXNG is wherever you run it: its url is missing")
+            if engine.get("engine") != "searxng" and not engine.keys() & set(TOKENS):
+                yield Problem((*self.path, SEARCH), "its engine needs a key", allowed=f"one of {_named(TOKENS)}")
         elif SEARCH in self._list("tools"):
             place = self._list("tools").index(SEARCH)
             yield Problem((*self.path, "tools", place), "it needs an engine", allowed=HOW_TO_SEARCH)
@@ -130,13 +125,14 @@ def take_toolboxes(table: Table, secrets: Mapping[tuple[str, str], str]) -> Made
     made: dict[str, list[str]] = {}
     places: dict[Path, Path] = {}
     for box in boxes:
-        for name, tool in box.tools().items():
-            made.setdefault(box.name, []).append(name)
-            if name in tools:
-                why = f"its tool {name} is declared already"
-                problems.append(Problem(box.path, why, allowed='a prefix: prefix = "…"'))
-            else:
-                tools[name], places["tools", name] = tool, box.path
+        offered = box.tools()
+        made[box.name] = list(offered)
+        if taken := [name for name in offered if name in tools]:
+            why = f"of its tools these are declared already: {', '.join(taken)}"
+            problems.append(Problem(box.path, why, allowed='a prefix: prefix = "…"'))
+            continue
+        for name, tool in offered.items():
+            tools[name], places["tools", name] = tool, box.path
     table.pop("toolbox", None)
     problems += _builtin_tools(tools)
     problems += _offer(table, made)

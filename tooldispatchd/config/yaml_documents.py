@@ -1,7 +1,8 @@
 """YAML documents: as much of YAML as says what JSON says, with the line of each part.
 
 Plain words mean what YAML 1.2's core schema says: `true`, `null` and numbers are values, `on`, `yes` and a date are
-texts. What JSON does not have is refused: anchors and aliases, tags, keys that are no texts, a second document.
+texts. What JSON does not have is refused: tags, keys that are no texts, a second document; and anchors and aliases, but
+in a document that `read_shared_yaml` reads, where what they stand for is bounded, and merged by `<<`.
 """
 
 import re
@@ -19,6 +20,11 @@ _WORDS: Final[dict[str, object]] = {
 }
 _WHOLE: Final = re.compile(r"[-+]?[0-9]{1,18}")
 _NUMBER: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+# Documents of OpenAPI: schemas nest in schemas, which lie some ten levels deep in the document.
+SHARED_DEPTH: Final = 100
+# The largest known document of OpenAPI has two million parts; each alias counts for all that it stands for.
+MAX_PARTS: Final = 4_000_000
+_MERGE: Final = "<<"
 # The one in C is some ten times as fast, and not everywhere.
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -26,6 +32,18 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def read_yaml(text: str) -> Document:
     """The document of a YAML text. Raises `DocumentError`."""
     builder = _Builder()
+    _build(builder, text)
+    return Document(builder.value, builder.lines)
+
+
+def read_shared_yaml(text: str) -> object:
+    """The value of a YAML text that may have anchors and aliases. Raises `DocumentError`."""
+    builder = _SharingBuilder()
+    _build(builder, text)
+    return builder.value
+
+
+def _build(builder: "_Builder", text: str) -> None:
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             builder.take(event)
@@ -35,11 +53,12 @@ def read_yaml(text: str) -> Document:
         raise DocumentError(f"not YAML: {error.problem}", line) from None
     except yaml.YAMLError:
         raise DocumentError("not YAML: it has a character that no YAML may have") from None
-    return Document(builder.value, builder.lines)
 
 
 class _Builder:
     """Makes the value of a parser's events, with a list in the place of recursion."""
+
+    max_depth = MAX_DEPTH
 
     def __init__(self) -> None:
         self.value: object = None
@@ -57,14 +76,12 @@ class _Builder:
                 if self._documents > 1:
                     raise DocumentError("a second document begins here", line)
             case yaml.AliasEvent():
-                raise DocumentError("an alias (*) is not taken: write what it stands for", line)
+                self._take_alias(str(event.anchor), line)
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
-                self._refuse_tag(event, line)
+                self._look_at(event, line)
                 self._begin({} if isinstance(event, yaml.MappingStartEvent) else [], line)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                self._holders.pop()
-                self._path.pop()
-                self._advance()
+                self._end(line)
             case yaml.ScalarEvent():
                 self._scalar(event, line)
 
@@ -73,11 +90,19 @@ class _Builder:
         self._holders.append(holder)
         self._path.append(None if isinstance(holder, dict) else 0)
         self.lines.depth = max(self.lines.depth, len(self._path))
-        if self.lines.depth > MAX_DEPTH:
-            raise DocumentError(f"arrays and objects are nested more than {MAX_DEPTH} deep", line)
+        if self.lines.depth > self.max_depth:
+            raise DocumentError(f"arrays and objects are nested more than {self.max_depth} deep", line)
+
+    def _end(self, _line: int) -> None:
+        self._holders.pop()
+        self._path.pop()
+        self._advance()
+
+    def _take_alias(self, _name: str, line: int) -> None:
+        raise DocumentError("an alias (*) is not taken: write what it stands for", line)
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
-        self._refuse_tag(event, line)
+        self._look_at(event, line)
         if self._path and self._path[-1] is None:
             holder = cast("dict[str, object]", self._holders[-1])
             if event.value in holder:
@@ -112,12 +137,69 @@ class _Builder:
     def _note(self, line: int) -> None:
         self.lines.note(cast("Path", tuple(self._path)), line)
 
-    @staticmethod
-    def _refuse_tag(event: yaml.NodeEvent, line: int) -> None:
-        if getattr(event, "tag", None) not in {None, "!"}:
-            raise DocumentError("a tag (!) is not taken", line)
+    def _look_at(self, event: yaml.NodeEvent, line: int) -> None:
+        """Refuse what is not taken of a node that begins."""
+        _refuse_tag(event, line)
         if event.anchor is not None:
             raise DocumentError("an anchor (&) is not taken", line)
+
+
+class _SharingBuilder(_Builder):
+    """As `_Builder`, with anchors and aliases, and without lines, which a large document has too many of."""
+
+    max_depth = SHARED_DEPTH
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts = 0
+        # What each anchor stands for, and how many parts that has, once it is complete.
+        self._anchors: dict[str, tuple[object, int]] = {}
+        # The anchor of each holder that is not complete, and how many parts there were before it.
+        self._open: list[tuple[str | None, int]] = []
+
+    def _look_at(self, event: yaml.NodeEvent, line: int) -> None:
+        _refuse_tag(event, line)
+        self._count(1, line)
+        if not isinstance(event, yaml.ScalarEvent):
+            self._open.append((event.anchor, self._parts))
+        elif event.anchor is not None:
+            self._anchors[event.anchor] = (event.value if event.style else _plain(event.value), 1)
+
+    def _end(self, line: int) -> None:
+        holder = self._holders[-1]
+        anchor, before = self._open.pop()
+        if isinstance(holder, dict) and _MERGE in holder:
+            merged = holder.pop(_MERGE)
+            for each in reversed(merged if isinstance(merged, list) else [merged]):
+                if not isinstance(each, dict):
+                    raise DocumentError("only mappings are merged (<<)", line)
+                for key, value in each.items():
+                    holder.setdefault(key, value)
+        if anchor is not None:
+            self._anchors[anchor] = (holder, 1 + self._parts - before)
+        super()._end(line)
+
+    def _take_alias(self, name: str, line: int) -> None:
+        # One of its own holder is unknown yet: nothing holds itself.
+        if name not in self._anchors:
+            raise DocumentError("an alias (*) stands for nothing that is complete", line)
+        value, parts = self._anchors[name]
+        self._count(parts, line)
+        self._put(value, line)
+        self._advance()
+
+    def _count(self, parts: int, line: int) -> None:
+        self._parts += parts
+        if self._parts > MAX_PARTS:
+            raise DocumentError(f"the document has more than {MAX_PARTS} parts, with what its aliases stand for", line)
+
+    def _note(self, line: int) -> None:
+        """Keep nothing."""
+
+
+def _refuse_tag(event: yaml.NodeEvent, line: int) -> None:
+    if getattr(event, "tag", None) not in {None, "!"}:
+        raise DocumentError("a tag (!) is not taken", line)
 
 
 def _plain(text: str) -> object:

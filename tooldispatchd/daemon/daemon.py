@@ -383,6 +383,7 @@ def _runtime(
         bounds=equipment.bounds,
         lender=lender,
         python=equipment.python,
+        rest=equipment.rest,
         accounts=accounts_of(setup.catalog, os.environ, setup.log),
     )
     return Runtime(setup, services, DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory))

@@ -2,6 +2,7 @@
 
     scratch directories, cgroups, launchers ── where a program has bounds
     warm parents ───────────────────────────── where there are Python tools
+    connections to HTTP APIs ───────────────── where there are tools with `rest`
     files with specs ───────────────────────── where there are agents that `agent_command` runs
 
 Its private directories do not outlive the daemon: the next one removes what a killed one has left.
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tooldispatchd.agent.programs.programs import ProgramBounds
-from tooldispatchd.agent.runtime import PythonPlanner
+from tooldispatchd.agent.runtime import PythonPlanner, RestPlanner
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Confinement
@@ -50,6 +51,7 @@ class Equipment(NamedTuple):
 
     bounds: ProgramBounds | None
     python: PythonPlanner | None
+    rest: RestPlanner | None
     tool_lists: Path | None
     """Where agents find the files with their tools."""
 
@@ -69,7 +71,7 @@ async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str
         setup.log.warning("scratch directory left", path=path)
 
     async with AsyncExitStack() as stack:
-        bounds = python = None
+        bounds = python = rest = None
         if is_python or asked:
             # Not where the sockets lie: that is memory, and programs may write much.
             directory = _directory(SCRATCHES, {}, family, stack)
@@ -82,7 +84,11 @@ async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str
             from tooldispatchd.agent.programs.pythonplan import open_python_plans  # noqa: PLC0415  # as above
 
             python = await stack.enter_async_context(open_python_plans(family, setup))
-        yield Equipment(bounds, python, tool_lists)
+        if catalog.apis:
+            from tooldispatchd.agent.calls.restplan import open_rest_plans  # noqa: PLC0415  # as above
+
+            rest = await stack.enter_async_context(open_rest_plans(setup, environ))
+        yield Equipment(bounds, python, rest, tool_lists)
 
 
 def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: AsyncExitStack) -> Path:

@@ -3,7 +3,8 @@
 A file is written without a name (O_TMPFILE), and named when it is on the disk. Where it replaces another it bears the
 name TEMPORARY for an instant, since no call of the kernel names a file over another. A copy of a directory bears it
 from the beginning, and so does a file where the file system has none without a name. Only the holder of the directory's
-lock may use that name: what bears it when the lock is taken was left by a process that was killed, and is removed.
+lock may use that name, and while it does another process stands by, to remove what bears it if this one is killed. If
+both are, the next holder does.
 """
 
 import contextlib
@@ -14,7 +15,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from tooldispatchd.forked import libc
 
@@ -40,6 +41,39 @@ def locked(path: Path) -> Iterator[int]:
 
 
 @contextlib.contextmanager
+def temporary(directory: int) -> Iterator[None]:
+    """The block may use TEMPORARY in the locked `directory`; nothing bears it afterwards, also if it is killed."""
+    watched, held = os.pipe()
+    try:
+        keeper = os.fork()
+    except OSError:
+        # No more processes may be started.
+        keeper = None
+    if keeper == 0:
+        _keep(directory, watched, held)
+    if keeper is not None:
+        # A group of its own, which is not killed with this one.
+        os.setpgid(keeper, keeper)
+    os.close(watched)
+    try:
+        yield
+    finally:
+        os.close(held)
+        if keeper is not None:
+            os.waitpid(keeper, 0)
+
+
+def _keep(directory: int, watched: int, held: int) -> NoReturn:
+    """Wait for the end of the block, however it comes, and remove what is left of it. The lock is held until then."""
+    try:
+        os.close(held)
+        os.read(watched, 1)
+        _clear(directory)
+    finally:
+        os._exit(0)
+
+
+@contextlib.contextmanager
 def new_file(directory: int, name: str, *, mode: int | None = None, overwrite: bool = True) -> Iterator[int]:
     """A descriptor to write to; what was written is the file `name` at the end of the block, unless that raises.
 
@@ -49,8 +83,7 @@ def new_file(directory: int, name: str, *, mode: int | None = None, overwrite: b
     old = _status(directory, name)
     if mode is None and old is not None:
         mode = old.st_mode
-    descriptor, is_named = _create(directory, mode)
-    try:
+    with _created(directory, mode) as (descriptor, is_named):
         yield descriptor
         if old is not None:
             # Only root may give files away, and a sandbox may forbid it.
@@ -62,8 +95,6 @@ def new_file(directory: int, name: str, *, mode: int | None = None, overwrite: b
         else:
             _give_name(descriptor, directory, name, overwrite=overwrite)
         os.fsync(directory)
-    finally:
-        os.close(descriptor)
 
 
 def rename(directory: int, old: str, new: str, *, overwrite: bool) -> None:
@@ -99,24 +130,36 @@ def _give_name(descriptor: int, directory: int, name: str, *, overwrite: bool) -
     except FileExistsError:
         if not overwrite:
             raise
-        os.link(unnamed, TEMPORARY, dst_dir_fd=directory)
-        os.rename(TEMPORARY, name, src_dir_fd=directory, dst_dir_fd=directory)
+        with temporary(directory):
+            os.link(unnamed, TEMPORARY, dst_dir_fd=directory)
+            os.rename(TEMPORARY, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
-def _create(directory: int, mode: int | None) -> tuple[int, bool]:
+@contextlib.contextmanager
+def _created(directory: int, mode: int | None) -> Iterator[tuple[int, bool]]:
     """A new file and whether it bears the name TEMPORARY; without a mode it gets the usual one.
 
     The mode is set here, since a sandbox may forbid `chmod`, and any that forbids it allows this.
     """
+    flags = os.O_RDWR | os.O_CLOEXEC
+    with contextlib.ExitStack() as stack:
+        try:
+            descriptor = _open_as(".", flags | os.O_TMPFILE, mode, directory)
+            is_named = False
+        except OSError as error:
+            if error.errno not in _NO_UNNAMED_FILES:
+                raise
+            stack.enter_context(temporary(directory))
+            descriptor = _open_as(TEMPORARY, flags | os.O_CREAT | os.O_EXCL, mode, directory)
+            is_named = True
+        stack.callback(os.close, descriptor)
+        yield descriptor, is_named
+
+
+def _open_as(name: str, flags: int, mode: int | None, directory: int) -> int:
     umask = None if mode is None else os.umask(0)
-    wanted = 0o666 if mode is None else mode & 0o777
     try:
-        return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, wanted, dir_fd=directory), False
-    except OSError as error:
-        if error.errno not in _NO_UNNAMED_FILES:
-            raise
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
-        return os.open(TEMPORARY, flags, wanted, dir_fd=directory), True
+        return os.open(name, flags, 0o666 if mode is None else mode & 0o777, dir_fd=directory)
     finally:
         if umask is not None:
             os.umask(umask)

@@ -24,12 +24,6 @@ MAX_S: Final = 3600
 NAME: Final = "bash"
 
 
-class BashOptions(msgspec.Struct, frozen=True):
-    """The options of the toolbox that are read here."""
-
-    session: bool = False
-
-
 def bash(
     command: Annotated[str, Meta(max_length=MAX_COMMAND, description="The command, as after `bash -c`.")],
     ctx: ToolContext,
@@ -47,7 +41,6 @@ def bash(
 
     It has no terminal and no input. All that it starts ends with it.
     """
-    options = msgspec.convert(ctx.options, BashOptions)
     if not command.strip():
         raise InvalidInputError("command", "it is empty")
     if "\0" in command:
@@ -55,7 +48,7 @@ def bash(
     if cwd is not None and ("\0" in cwd or not os.path.isdir(cwd)):  # noqa: PTH112  # Path raises for what is no path
         raise InvalidInputError("cwd", f"no such directory: {cwd}")
     timeout_s = timeout_s or (MAX_S if background else DEFAULT_S)
-    if options.session:
+    if ctx.options.get("session"):
         return _continued(command, ctx, timeout_s=timeout_s, cwd=cwd)
     shell = shutil.which("bash")
     done = run([shell or "/bin/sh", "-c", command, NAME], ctx=ctx, limit_s=timeout_s, cwd=cwd)

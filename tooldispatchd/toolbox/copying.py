@@ -53,18 +53,20 @@ def copy_into(source: str, old: Path, directory: int, name: str, *, overwrite: b
         with atomic.new_file(directory, name, mode=mode, overwrite=overwrite) as descriptor:
             _copy_content(old, descriptor, tally)
     elif stat.S_ISDIR(mode):
-        umask = os.umask(0)
-        try:
-            _copy_tree(old, directory, tally)
-        finally:
-            os.umask(umask)
-        # Once for all files: each by itself would take a thousand times as long.
-        os.sync()
-        atomic.rename(directory, atomic.TEMPORARY, name, overwrite=False)
+        with atomic.temporary(directory):
+            umask = os.umask(0)
+            try:
+                _copy_tree(old, directory, tally)
+            finally:
+                os.umask(umask)
+            # Once for all files: each by itself would take a thousand times as long.
+            os.sync()
+            atomic.rename(directory, atomic.TEMPORARY, name, overwrite=False)
     elif stat.S_ISLNK(mode):
-        os.symlink(old.readlink(), atomic.TEMPORARY, dir_fd=directory)
-        tally.links += 1
-        atomic.rename(directory, atomic.TEMPORARY, name, overwrite=overwrite)
+        with atomic.temporary(directory):
+            os.symlink(old.readlink(), atomic.TEMPORARY, dir_fd=directory)
+            tally.links += 1
+            atomic.rename(directory, atomic.TEMPORARY, name, overwrite=overwrite)
     else:
         raise tally.refuse(source, mode)
     os.fsync(directory)

@@ -20,18 +20,13 @@ def lines_of(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def unified(old: str, new: str, name: str) -> str:
-    """The whole unified diff, empty where the texts are equal."""
-    return "".join(_diff(lines_of(old), lines_of(new), name))
-
-
 def shown(old: str, new: str, name: str) -> str:
     """The unified diff for a model: of at most MAX_SHOWN_LINES lines, with a word on the rest."""
     before, after = lines_of(old), lines_of(new)
     first, end = _changed(before, after)
     if max(len(before), len(after)) - first - end > _MAX_COMPARED_LINES:
         return f"(the changes reach from line {first + 1:,} to {len(after) - end:,}: too many lines for a diff)"
-    diff = list(_diff(before, after, name))
+    diff = list(unified(before, after, name))
     rest = len(diff) - MAX_SHOWN_LINES
     cut = [f"… {rest:,} more lines of the diff left out …"] if rest > 0 else []
     return "".join([*diff[:MAX_SHOWN_LINES], *cut]).rstrip("\n")
@@ -45,8 +40,11 @@ def _changed(before: list[str], after: list[str]) -> tuple[int, int]:
     return first, end
 
 
-def _diff(before: list[str], after: list[str], name: str) -> Iterator[str]:
-    """difflib's, which is given little more than what changed: it looks for equal lines far away, at length."""
+def unified(before: list[str], after: list[str], name: str) -> Iterator[str]:
+    """The unified diff of two texts, given by their lines; nothing where they are equal.
+
+    It is difflib's, which gets little more than what changed: it looks for equal lines far away, at length.
+    """
     first, end = _changed(before, after)
     skipped, kept = max(0, first - CONTEXT), max(0, end - CONTEXT)
     old, new = (lines[skipped : len(lines) - kept] for lines in (before, after))

@@ -1,6 +1,7 @@
 """The tools `edit` and `multi_edit`: texts in a file are replaced, each wherever it stands exactly."""
 
 import difflib
+import itertools
 import re
 from typing import Annotated, Final
 
@@ -10,14 +11,12 @@ from msgspec import Meta
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
 from tooldispatchd.toolbox.encodings import Text, shown
 from tooldispatchd.toolbox.places import PathText
-from tooldispatchd.toolbox.rewriting import rewrite, utf8
+from tooldispatchd.toolbox.rewriting import at_lines, rewrite, utf8
 
 Old = Annotated[str, Meta(min_length=1, description="exactly as in the file, without line numbers")]
 New = Annotated[str, Meta(description="what shall stand there")]
 All = Annotated[bool, Meta(description="replace it wherever it stands; else it has to stand there once")]
 
-# Enough to choose from; the agent can search for the rest.
-_MAX_TOLD_LINES: Final = 20
 # Comparing takes up to 30 µs a line.
 _MAX_COMPARED_LINES: Final = 5_000
 _MAX_LINE_CHARS: Final = 200
@@ -66,6 +65,7 @@ def multi_edit(
                 statuses.append(f"edit {number}: {error}")
                 failed += 1
                 if failed == len(edits) or not partial:
+                    statuses.extend(f"edit {later}: not tried" for later in range(number + 1, len(edits) + 1))
                     raise ToolFailedError("\n".join([f"nothing was changed in {path}", *statuses])) from error
                 continue
             statuses.append(f"edit {number}: {_told(lines)}")
@@ -84,13 +84,14 @@ def replaced(path: str, text: Text, edit: Edit) -> tuple[str, list[int]]:
     if old not in text.text and "\r\n" in text.text:
         # The file has both line ends, and here the other one.
         old, new = (part.replace("\n", "\r\n") for part in (old, new))
-    lines = _lines_with(old, text.text)
+    # Of places that overlap any may be the one that is meant.
+    lines = _lines_with(old, text.text, step=len(old) if edit.replace_all else 1)
     if not lines:
         raise ToolFailedError(f"cannot edit {path}: old does not stand in it; {_nearest(old, text.text)}")
     if len(lines) > 1 and not edit.replace_all:
         raise ToolFailedError(
-            f"cannot edit {path}: old stands in it {len(lines):,} times, at lines {_listed(lines)}; give more of what "
-            "stands around the one you mean, or replace_all = true"
+            f"cannot edit {path}: old stands in it {at_lines(lines)}; give more of what stands around the one you "
+            "mean, or replace_all = true"
         )
     return text.text.replace(old, new), lines
 
@@ -105,24 +106,17 @@ def _check(old: str, new: str, edit: Edit, where: str = "") -> None:
 
 
 def _told(lines: list[int]) -> str:
-    if len(lines) == 1:
-        return f"replaced at line {lines[0]}"
-    return f"replaced {len(lines):,} times, at lines {_listed(lines)}"
+    return f"replaced at line {lines[0]}" if len(lines) == 1 else f"replaced {at_lines(lines)}"
 
 
-def _listed(lines: list[int]) -> str:
-    more = len(lines) - _MAX_TOLD_LINES
-    return ", ".join(map(str, lines[:_MAX_TOLD_LINES])) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _lines_with(part: str, text: str) -> list[int]:
-    """The numbers of the lines in which `part` begins, without overlaps, as `str.replace` finds it."""
+def _lines_with(part: str, text: str, *, step: int) -> list[int]:
+    """The numbers of the lines in which `part` begins; `step` characters behind one the next is looked for."""
     lines: list[int] = []
     line, counted, at = 1, 0, text.find(part)
     while at >= 0:
         line += text.count("\n", counted, at)
         lines.append(line)
-        counted, at = at, text.find(part, at + len(part))
+        counted, at = at, text.find(part, at + step)
     return lines
 
 
@@ -130,9 +124,11 @@ def _nearest(old: str, text: str) -> str:
     """Where something like `old` stands: with other white space, or lines that resemble its first one."""
     if _NUMBERED.match(old):
         return "it begins with a line number of read, which is not in the file"
-    spaced = re.search(r"\s+".join(map(re.escape, old.split())), text) if old.strip() else None
-    if spaced:
-        return f"with other white space it stands at line {text.count(chr(10), 0, spaced.start()) + 1}"
+    # Not by a pattern, which would try each word of the text with each of `old`.
+    words, sought = " ".join(text.split()), " ".join(old.split())
+    at = words.find(sought) if sought else -1
+    if at >= 0:
+        return f"with other white space it stands at line {_line_of_word(words.count(' ', 0, at), text)}"
     first = next((line.strip() for line in old.splitlines() if line.strip()), "")[:_MAX_LINE_CHARS]
     numbers: dict[str, int] = {}
     for number, line in enumerate(text.split("\n")[:_MAX_COMPARED_LINES], 1):
@@ -141,3 +137,9 @@ def _nearest(old: str, text: str) -> str:
     if not near:
         return "no line of it resembles the first one of old"
     return "similar lines:\n" + "\n".join(f"{numbers[line]}: {shown(line)}" for line in near)
+
+
+def _line_of_word(number: int, text: str) -> int:
+    lines = text.split("\n")
+    ends = itertools.accumulate(len(line.split()) for line in lines)
+    return next(line for line, end in enumerate(ends, 1) if end > number)

@@ -107,12 +107,15 @@ def _errors(encoding: Encoding) -> str:
 
 
 def _wide(sample: bytes) -> str | None:
-    """UTF-16 without a mark: of text in most languages one of the two bytes of a character is often zero."""
+    """UTF-16 without a mark: of text in most languages one of the two bytes of a character is often zero.
+
+    The other one is so in a few, such as the commonest of the faces (U+1F600).
+    """
     high, low = sample[1::2].count(0), sample[::2].count(0)
     most = max(high, low)
-    if min(high, low) or most * 5 < len(sample) // 2 or not most:
+    if min(high, low) * 20 > most or most * 5 < len(sample) // 2 or not most:
         return None
-    return "utf-16-le" if high else "utf-16-be"
+    return "utf-16-le" if high > low else "utf-16-be"
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -1,18 +1,22 @@
-"""Search in files by ripgrep, in processes of its own; which files, a walk decides, as for `glob` and `tree`.
+"""Search in files by ripgrep, in a process of its own.
 
-Its engine takes linear time for any pattern. What it prints is bounded by itself (no line longer than MAX_LINE), and
-read piece by piece; what it holds, by the kernel (MAX_MEMORY).
+Its engine takes linear time for any pattern, and .gitignore, binary files and directories come with it: on 20,000 files
+a walk of ours alone takes as long. What it prints is bounded by itself (no line longer than MAX_LINE) and read piece by
+piece; what it holds, by the kernel (MAX_MEMORY); its time, by the call's.
 """
 
+import functools
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import stat
 import subprocess
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated, Final
@@ -20,36 +24,42 @@ from typing import IO, Annotated, Final
 from msgspec import Meta, Struct
 
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
+from tooldispatchd.toolbox.ignoring import ignored_below
 from tooldispatchd.toolbox.listing import Ignored
-from tooldispatchd.toolbox.pathglobs import start_of
+from tooldispatchd.toolbox.pathglobs import after, fits, last_names, start_of
 from tooldispatchd.toolbox.places import PathText, cannot, kind_of
-from tooldispatchd.toolbox.walking import fitting, shown, walk
+from tooldispatchd.toolbox.running import time_for
+from tooldispatchd.toolbox.walking import GIT, shown, workspace_of
 
 # In bytes: what a person would call a line of code is shorter.
 MAX_LINE: Final = 500
 # Matches are counted up to here, so that a pattern which fits every line is answered soon.
 MAX_COUNTED: Final = 10_000
-# Files are mapped, and patterns compiled to at most 10 MB; only a line of many millions of matches needs as much.
+# A line has to fit unless its file is mapped; patterns are compiled to at most 10 MB.
 MAX_MEMORY: Final = 256 * 1024 * 1024
-# Of the paths for one process, at up to four bytes each: the kernel takes at least 2 MiB from most.
-_MAX_NAMES_CHARS: Final = 128 * 1024
+# Where nothing bounds the call.
+_MAX_S: Final = 3_600.0
 _MAX_ERRORS: Final = 64 * 1024
 _RECORD: Final = re.compile(rb"([^\0]*)\0([^\n]*)\n")
 _LINE: Final = re.compile(rb"(\d+)(?::(\d+):|-)(\d+)[:-](.*)", re.DOTALL)
 # Stands before the next path, or at the end.
-_BINARY: Final = re.compile(rb"[^\0]*?: binary file matches[^\n]*\n", re.DOTALL)
+_BINARY: Final = re.compile(
+    rb"[^\0]*?: (?:WARNING: stopped searching binary file|binary file matches)[^\n]*\n", re.DOTALL
+)
 _UNREAD: Final = re.compile(r"^rg: \.?/", re.MULTILINE)
+_NO_MEMORY: Final = "the search needed more memory than it may use"
 _ENDINGS: Final[dict[int, str]] = {
-    signal.SIGABRT: "the search needed more memory than it may use",
-    signal.SIGKILL: "the search needed more memory than it may use",
+    signal.SIGABRT: _NO_MEMORY,
+    signal.SIGKILL: _NO_MEMORY,
     signal.SIGBUS: "a file became shorter while it was searched",
 }
 _OMITTED: Final = b"[Omitted long "
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code != 9}
 _ALWAYS: Final = (
     *("--no-config", "--color=never", "--no-heading", "--with-filename", "--null", "--no-context-separator"),
-    *("--line-number", "--column", "--byte-offset", f"--max-columns={MAX_LINE}", "--sort=path", "--mmap"),
-    *("--regex-size-limit=10M", "--dfa-size-limit=64M"),
+    *("--line-number", "--column", "--byte-offset", f"--max-columns={MAX_LINE}", "--sort=path"),
+    *("--hidden", f"--glob=!{GIT}", "--no-require-git", "--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global"),
+    *("--no-ignore-messages", "--regex-size-limit=10M", "--dfa-size-limit=64M"),
 )
 
 
@@ -64,16 +74,19 @@ class _Line(Struct, frozen=True):
 
 
 class _Found:
-    """The lines up to the last match that is shown or a little beyond it, and what is only counted."""
+    """The lines up to the last match that is shown or a little beyond it, and what is only counted.
 
-    __slots__ = ("binary", "endings", "files", "limit", "lines", "matches", "unread")
+    `ending` is why the search did not come to its end.
+    """
+
+    __slots__ = ("binary", "ending", "files", "limit", "lines", "matches", "unread")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.lines: list[_Line] = []
         self.files: set[str] = set()
-        self.endings: dict[str, None] = {}
         self.matches = self.binary = self.unread = 0
+        self.ending: str | None = None
 
     def add(self, line: _Line) -> None:
         if line.column is not None:
@@ -96,7 +109,8 @@ class _Found:
             yield f"… {self.unread:,} files or directories could not be read …"
         if self.binary:
             yield f"… {self.binary:,} binary files with a match left out …"
-        yield from (f"… {ending}: name other places, or include fewer files …" for ending in self.endings)
+        if self.ending is not None:
+            yield f"… {self.ending}: name other places, or include fewer files …"
         if self.matches > self.limit:
             least = "at least " * (self.matches >= MAX_COUNTED)
             yield f"… {least}{self.matches - self.limit:,} of {self.matches:,} matching lines left out …"
@@ -117,56 +131,61 @@ def grep(
     ignored: Ignored = False,
 ) -> str:
     """Search file contents for a regular expression, line by line. Leaves out binary files and what git ignores."""
-    options = [f"--context={context}", *["--ignore-case"] * ignore_case, *["--fixed-strings"] * literal]
-    command = [_program(), *_ALWAYS, *options, "--", pattern]
-    found = _Found(limit)
-    files, notes = _files(ctx, path, include, found, ignored=ignored)
-    for batch in _batches(files):
-        _run(command, batch, found)
-        if found.matches >= MAX_COUNTED:
-            break
-    notes += found.notes()
-    if not found.matches:
-        return "\n".join([f"No line in {shown(path)} matches {shown(pattern)}.", *notes])
-    count = f"{found.matches:,} matching lines in {len(found.files):,} files."
-    return "\n".join([*_text(found.shown(context)), count, *notes])
-
-
-def _files(ctx: ToolContext, path: str, include: str, found: _Found, *, ignored: bool) -> tuple[list[str], list[str]]:
-    """The files to search, in the order of their names, and notes on those that the walk did not come to."""
-    try:
-        # As in .gitignore a pattern without a slash is of names at any depth.
-        wanted = start_of(include if "/" in include else f"**/{include}")
-    except ValueError as error:
-        raise InvalidInputError("include", str(error)) from error
+    _check(path)
     # So `-` is taken for what it is.
     target = path if path.startswith("/") else f"./{path}"
+    wanted = _Wanted(ctx, target, include, ignored=ignored)
+    options = [f"--context={context}", *["--ignore-case"] * ignore_case, *["--fixed-strings"] * literal]
+    options += [*wanted.options, *["--no-ignore"] * ignored]
+    found = _search([_program(), *_ALWAYS, *options, "--", pattern, target], wanted, limit, time_for(ctx, _MAX_S))
+    if not found.matches:
+        return "\n".join([f"No line in {shown(path)} matches {shown(pattern)}.", *found.notes()])
+    count = f"{found.matches:,} matching lines in {len(found.files):,} files."
+    return "\n".join([*_text(found.shown(context)), count, *found.notes()])
+
+
+class _Wanted:
+    """Which files are asked for. Their names are told to ripgrep (`options`), their paths are compared here.
+
+    Ripgrep's `--glob` would do both, but finds ignored files too. And of a .gitignore above the directory that is
+    searched it applies a pattern with a slash to the names right in that directory alone.
+    """
+
+    __slots__ = ("_glob", "_is_ignored", "_top", "options")
+
+    def __init__(self, ctx: ToolContext, target: str, include: str, *, ignored: bool) -> None:
+        # As in .gitignore a pattern without a slash is of names at any depth.
+        pattern = include if "/" in include else f"**/{include}"
+        try:
+            self._glob = start_of(pattern)
+        except ValueError as error:
+            raise InvalidInputError("include", str(error)) from error
+        self._top = Path(target)
+        top, workspace = self._top.resolve(), workspace_of(ctx)
+        self._is_ignored = None if ignored else ignored_below(top, workspace)
+        names = last_names(pattern)
+        # What a class of characters means differs a little, and a colon would end the name of the type.
+        named = sorted(re.sub(r"\[.*|[^\w.*?-]", "*", name, flags=re.DOTALL) for name in names)
+        self.options = [] if "**" in names else [f"--type-add=wanted:{name}" for name in named] + ["--type=wanted"]
+        if workspace not in top.parents:
+            # Nor do lists above the workspace hide anything.
+            self.options.append("--no-ignore-parent")
+
+    def has(self, path: str) -> bool:
+        below = Path(path).relative_to(self._top).parts
+        stand = functools.reduce(after, below or (self._top.name,), self._glob)
+        return fits(stand) and (self._is_ignored is None or not self._is_ignored(below))
+
+
+def _check(path: str) -> None:
+    """Raise ToolFailedError for what is neither a file nor a directory, or may not be read."""
     try:
         mode = Path(path).stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise ToolFailedError(f"cannot search {shown(path)}: it is {kind_of(mode)}")
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
     except OSError as error:
         raise cannot("search", path, error) from error
-    if stat.S_ISREG(mode):
-        return [target], []
-    if not stat.S_ISDIR(mode):
-        raise ToolFailedError(f"cannot search {shown(path)}: it is {kind_of(mode)}")
-    walked = walk(ctx, Path(path), ignored=ignored)
-    files = sorted(parts for parts, entry in fitting(walked, wanted) if entry.is_file(follow_symlinks=False))
-    found.unread += walked.unread
-    return [os.path.join(target, *parts) for parts in files], walked.notes()  # noqa: PTH118  # with the `./` in front
-
-
-def _batches(files: list[str]) -> Iterator[list[str]]:
-    """At least one, so that the pattern is looked at where there are no files."""
-    batch: list[str] = []
-    room = _MAX_NAMES_CHARS
-    for file in files:
-        if len(file) > room:
-            yield batch
-            batch, room = [], _MAX_NAMES_CHARS
-        batch.append(file)
-        room -= len(file) + 1
-    yield batch or [os.devnull]
 
 
 def _program() -> str:
@@ -178,30 +197,45 @@ def _program() -> str:
     return program
 
 
-def _run(command: list[str], files: list[str], found: _Found) -> None:
-    """Search these files; raises InvalidInputError for a pattern that ripgrep refuses."""
+def _search(command: list[str], wanted: _Wanted, limit: int, allowed_s: float) -> _Found:
+    """What is found; raises InvalidInputError for a pattern that ripgrep refuses."""
+    until = time.monotonic() + allowed_s
+    found = _run(command, wanted, limit, until)
+    if found.ending == _NO_MEMORY:
+        # A line did not fit. Mapped files take twice the time and no memory.
+        found = _run([command[0], "--mmap", *command[1:]], wanted, limit, until)
+    return found
+
+
+def _run(command: list[str], wanted: _Wanted, limit: int, until: float) -> _Found:
+    found = _Found(limit)
     with tempfile.TemporaryFile() as errors:
         with subprocess.Popen(  # noqa: S603  # no shell, and `--` before what is not ours
-            [*command, *files],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
             preexec_fn=_bound,  # noqa: PLW1509  # a call has one thread
         ) as child:
             assert child.stdout is not None  # it is a pipe
-            for line in _lines(child.stdout, found):
-                found.add(line)
+            path, is_wanted = "", False
+            for line in _lines(child.stdout, found, until):
+                if line.path != path:
+                    path, is_wanted = line.path, wanted.has(line.path)
+                if is_wanted:
+                    found.add(line)
                 if found.matches >= MAX_COUNTED:
-                    child.kill()
-                    return
+                    break
+            if found.matches >= MAX_COUNTED or found.ending is not None:
+                child.kill()
         errors.seek(0)
         said = errors.read(_MAX_ERRORS).decode(errors="replace")
-    unread = len(_UNREAD.findall(said))
-    if child.returncode == 2 and not unread:
-        raise InvalidInputError("pattern", _why(said, command[-1]))
-    found.unread += unread
-    if child.returncode < 0:
-        found.endings[_ENDINGS.get(-child.returncode, "the search was killed")] = None
+    found.unread = len(_UNREAD.findall(said))
+    if child.returncode == 2 and not found.unread:
+        raise InvalidInputError("pattern", _why(said, command[-2]))
+    if child.returncode < 0 and found.matches < MAX_COUNTED and found.ending is None:
+        found.ending = _ENDINGS.get(-child.returncode, "the search was killed")
+    return found
 
 
 def _bound() -> None:
@@ -211,9 +245,15 @@ def _bound() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (memory, most))
 
 
-def _lines(printed: IO[bytes], found: _Found) -> Iterator[_Line]:
+def _lines(printed: IO[bytes], found: _Found, until: float) -> Iterator[_Line]:
     rest = b""
-    while chunk := os.read(printed.fileno(), 65_536):
+    while True:
+        left_s = until - time.monotonic()
+        if left_s <= 0 or not select.select([printed], [], [], left_s)[0]:
+            found.ending = "the search had no more time"
+            break
+        if not (chunk := os.read(printed.fileno(), 65_536)):
+            break
         rest += chunk
         end = 0
         for record in _RECORD.finditer(rest):

@@ -9,18 +9,10 @@ import os
 from pathlib import Path
 from typing import Final, Literal
 
-import msgspec
-
 from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 
 # A file takes at most 80 bytes of the state, which may have 64 KiB and is shared with nothing else.
 MAX_SEEN: Final = 500
-
-
-class FileOptions(msgspec.Struct, frozen=True):
-    """What the tools for files read of the configuration's options."""
-
-    guard: Literal["block", "warn", "off"] = "block"
 
 
 def note_read(ctx: ToolContext, path: Path, status: os.stat_result | None = None) -> None:
@@ -73,8 +65,9 @@ def _judge(ctx: ToolContext, path: Path, unread: str | None) -> str | None:
     return sentence
 
 
-def _guard(ctx: ToolContext) -> str:
-    return msgspec.convert(ctx.options, FileOptions).guard
+def _guard(ctx: ToolContext) -> Literal["block", "warn", "off"]:
+    guard: Literal["block", "warn", "off"] = ctx.options.get("guard", "block")
+    return guard
 
 
 def _key(path: Path) -> str:

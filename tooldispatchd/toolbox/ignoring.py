@@ -6,6 +6,7 @@
 import os
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
@@ -19,6 +20,8 @@ _MAX_BYTES: Final = 256 * 1024
 # 0.2 s, with each more fifty times as long.
 _MAX_STARS: Final = 4
 _STAR: Final = re.compile(r"\*\*(?=/|$)|\*")
+# What is in a directory and not that itself, as git reads it; pathspec takes the directory with it.
+_ALL_WITHIN: Final = re.compile(r"/\*\*(?=/? *$)")
 
 
 class IgnoreRules:
@@ -46,15 +49,31 @@ class IgnoreRules:
 
 def rules_above(directory: Path, workspace: Path) -> IgnoreRules:
     """The rules for `directory` that stand above it in the workspace; none if they ignore it: it was asked for."""
-    rules = IgnoreRules()
-    if directory.is_relative_to(workspace):
-        at = workspace
-        for name in directory.relative_to(workspace).parts:
+    rules, at = IgnoreRules(), workspace
+    if directory.is_relative_to(at):
+        for name in directory.relative_to(at).parts:
             rules = rules.within(at)
             at /= name
             if rules.ignores(str(at), directory=True):
                 return IgnoreRules()
     return rules
+
+
+def ignored_below(top: Path, workspace: Path) -> Callable[[tuple[str, ...]], bool]:
+    """Asks whether git ignores the file at a path below `top`, given name by name."""
+    known: dict[tuple[str, ...], IgnoreRules] = {(): rules_above(top, workspace).within(top)}
+
+    def is_ignored(parts: tuple[str, ...]) -> bool:
+        for depth in range(1, len(parts) + 1):
+            above, here, is_directory = parts[: depth - 1], parts[:depth], depth < len(parts)
+            at = top.joinpath(*here)
+            if known[above].ignores(str(at), directory=is_directory):
+                return True
+            if is_directory and here not in known:
+                known[here] = known[above].within(at)
+        return False
+
+    return is_ignored
 
 
 def _spec(path: Path) -> GitIgnoreSpec | None:
@@ -76,6 +95,6 @@ def _pattern(line: str) -> GitIgnoreSpecPattern | None:
     if len(_STAR.findall(line)) > _MAX_STARS:
         return None
     try:
-        return GitIgnoreSpecPattern(line)
+        return GitIgnoreSpecPattern(_ALL_WITHIN.sub("/**/*", line))
     except (ValueError, re.error):  # as in git, one bad line is passed over
         return None

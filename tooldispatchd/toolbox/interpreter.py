@@ -22,12 +22,6 @@ MAX_CODE: Final = 1024 * 1024
 MAX_REPLY: Final = 4 * 1024 * 1024
 
 
-class PythonOptions(msgspec.Struct, frozen=True):
-    """The options of the toolbox that are read here."""
-
-    session: bool = False
-
-
 class EvaluationReply(msgspec.Struct, frozen=True):
     """What `evaluating` writes where variables live on."""
 
@@ -44,7 +38,7 @@ def python(
 
     Modules of the workspace can be imported. All that it starts ends with it.
     """
-    is_lasting = msgspec.convert(ctx.options, PythonOptions).session
+    is_lasting = bool(ctx.options.get("session"))
     asked: dict[str, str | None] = {"code": code}
     if is_lasting:
         asked["state"] = ctx.state.get("pickle")

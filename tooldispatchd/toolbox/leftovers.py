@@ -4,6 +4,7 @@ They do so whatever session and environment they have given themselves, by which
 faster than it is killed here is left to the daemon.
 """
 
+import ctypes
 import os
 import signal
 import time
@@ -14,29 +15,66 @@ from typing import Final
 
 from tooldispatchd.forked.libc import prctl
 
-# linux/prctl.h; Python has no name for it.
+# linux/prctl.h; Python has no name for them.
 PR_SET_CHILD_SUBREAPER: Final = 36
+PR_GET_CHILD_SUBREAPER: Final = 37
 # A generation dies in a millisecond or so on a machine that is not overloaded.
 ENDING_S: Final = 0.5
 ROUND_S: Final = 0.001
 
 
+class Leftovers:
+    """The processes that have come to this one since; `program`, which it waits for itself, is none of them."""
+
+    def __init__(self) -> None:
+        self._before = _children()
+        self._told: set[int] = set()
+
+    def told_to_end(self, program: int) -> bool:
+        """Have each end, unless it is in the group of `program`, which was told; whether there are any."""
+        left = self.living(program)
+        for pid in left - self._told:
+            self._told.add(pid)
+            if os.getpgid(pid) != program:
+                # One that is stopped must go on to hear of it.
+                _signal(pid, signal.SIGTERM, signal.SIGCONT)
+        return bool(left)
+
+    def living(self, program: int | None = None) -> set[int]:
+        """Those that live; the others are reaped."""
+        # Ours until we reap it: the number cannot be another's.
+        return {pid for pid in _children() - self._before - {program} if os.waitpid(pid, os.WNOHANG) == (0, 0)}
+
+
 @contextmanager
-def ended_leftovers() -> Iterator[None]:
+def ended_leftovers() -> Iterator[Leftovers]:
     """End what is started within and outlives its parents; nothing of it that this process waits for may be left."""
+    was_adopting = _adopts_orphans()
     _adopt_orphans(1)
-    before = _children()
+    leftovers = Leftovers()
     try:
-        yield
+        yield leftovers
     finally:
         until = time.monotonic() + ENDING_S
-        while (left := _children() - before) and time.monotonic() < until:
+        while (left := leftovers.living()) and time.monotonic() < until:
             for pid in left:
-                # Ours until we reap it: the number cannot be another's.
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, os.WNOHANG)
+                _signal(pid, signal.SIGKILL)
             time.sleep(ROUND_S)
-        _adopt_orphans(0)
+        _adopt_orphans(was_adopting)
+
+
+def _signal(pid: int, *signums: int) -> None:
+    # It may run as another user.
+    with suppress(PermissionError):
+        for signum in signums:
+            os.kill(pid, signum)
+
+
+def _adopts_orphans() -> int:
+    found = ctypes.c_int()
+    with suppress(OSError):
+        prctl(PR_GET_CHILD_SUBREAPER, ctypes.addressof(found))
+    return found.value
 
 
 def _adopt_orphans(is_adopting: int) -> None:

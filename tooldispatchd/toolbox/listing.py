@@ -80,6 +80,8 @@ def glob(
         lines.append(f"Nothing below {shown(path)} fits {shown(pattern)}.")
     if len(found) > limit:
         lines.append(f"… {len(found) - limit:,} older ones left out …")
+    if walked.unread:
+        lines.append(f"… {walked.unread:,} directories could not be read …")
     return "\n".join([*lines, *walked.notes()])
 
 

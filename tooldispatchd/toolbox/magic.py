@@ -2,7 +2,6 @@
 
 from typing import Final
 
-HEAD_BYTES: Final = 512
 _IMAGES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -55,7 +54,7 @@ def is_pdf(head: bytes) -> bool:
 
 
 def binary_kind(head: bytes) -> str:
-    """What a file that is no text is, in words; HEAD_BYTES of it are enough."""
+    """What a file that is no text is, in words, by its first bytes."""
     kinds = [kind for magic, kind in _KINDS if head.startswith(magic)]
     kinds += [kind for at, magic, kind in _KINDS_WITHIN if head.startswith(magic, at)]
     return kinds[0] if kinds else "of an unknown kind"

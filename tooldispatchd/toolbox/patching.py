@@ -1,7 +1,7 @@
 """The tool `diff`: a unified diff is applied to a file, whole or not at all.
 
-A hunk is looked for where it says, then nearest to there: models count lines badly, and files change. So the counts in
-its head are not believed either, but for finding where the diff of a further file begins.
+A hunk is looked for where it says, then everywhere: models count lines badly, and files change. So the counts in its
+head are not believed either, but for finding where the diff of a further file begins.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, 
 from tooldispatchd.toolbox.difference import lines_of
 from tooldispatchd.toolbox.encodings import Text, shown
 from tooldispatchd.toolbox.places import PathText
-from tooldispatchd.toolbox.rewriting import rewrite, utf8
+from tooldispatchd.toolbox.rewriting import at_lines, rewrite, utf8
 
 _HEAD: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
 _NOWHERE: Final = "/dev/null"
@@ -58,6 +58,8 @@ def diff(
     notes: list[str] = []
 
     def change(text: Text) -> str:
+        if parsed.makes and text.text:
+            raise ToolFailedError(f"cannot change {name}: it exists already, and the diff is of a new file")
         after, notes[:] = applied(name, text.text, parsed.hunks)
         return after
 
@@ -90,12 +92,19 @@ def applied(path: str, text: str, hunks: list[Hunk]) -> tuple[str, list[str]]:
     position = offset = 0
     for number, hunk in enumerate(hunks, 1):
         wanted = hunk.after + offset
-        at = _place(lines, hunk.old, position, wanted)
-        if at is None:
+        places = _places(lines, hunk.old, position, wanted)
+        if not places:
             raise ToolFailedError(
                 f"cannot change {path}: hunk {number} ({hunk.head}) does not match, and nothing was changed; "
                 f"{_standing(lines, max(position, wanted), len(hunk.old))}"
             )
+        if len(places) > 1:
+            where = at_lines([at + 1 for at in places])
+            raise ToolFailedError(
+                f"cannot change {path}: hunk {number} ({hunk.head}) stands in it {where}, and not where it says; "
+                "nothing was changed: correct its line, or give more of what stands around it"
+            )
+        [at] = places
         if at != wanted:
             notes.append(f"Hunk {number} stood {abs(at - wanted):,} lines {'below' if at > wanted else 'above'}.")
         done += [*lines[position:at], *_new_lines(hunk, lines[at : at + len(hunk.old)])]
@@ -134,21 +143,20 @@ def _hunk(lines: list[str]) -> Hunk:
     return Hunk(head.group(), max(0, start - has_old), found)
 
 
-def _place(lines: list[str], old: list[str], first: int, wanted: int) -> int | None:
-    """Where `old` stands, not before `first`: exactly, else but for line ends, and of several places the nearest."""
+def _places(lines: list[str], old: list[str], first: int, wanted: int) -> list[int]:
+    """Where `old` stands, not before `first`: at `wanted` alone, else anywhere; exactly, else but for line ends."""
     last = len(lines) - len(old)
     if not old:
-        return wanted if first <= wanted <= last else None
+        return [wanted] if first <= wanted <= last else []
     for alike in (str, _without_end):
         sought = list(map(alike, old))
         searched = lines if alike is str else list(map(alike, lines))
-        places = [at for at in range(first, last + 1) if searched[at] == sought[0]]
-        fitting = (
-            at for at in sorted(places, key=lambda at: abs(at - wanted)) if searched[at : at + len(old)] == sought
-        )
-        if (at := next(fitting, None)) is not None:
-            return at
-    return None
+        places = [
+            at for at in range(first, last + 1) if searched[at] == sought[0] and searched[at : at + len(old)] == sought
+        ]
+        if places:
+            return [wanted] if wanted in places else places
+    return []
 
 
 def _new_lines(hunk: Hunk, standing: list[str]) -> list[str]:

@@ -37,6 +37,11 @@ def fits(stand: Stand) -> bool:
     return () in stand
 
 
+def last_names(pattern: str) -> set[str]:
+    """What the last name of a path has to fit, as one of these; raises ValueError where they are too many."""
+    return {each.rstrip("/").rpartition("/")[2] for each in _without_braces(pattern)}
+
+
 def _open(reached: Iterable[Pattern]) -> Stand:
     """With what can be reached without a name: `**` may be no directory at all."""
     stand = set()

@@ -67,7 +67,7 @@ def near_names(path: Path) -> list[str]:
     """At most three names in the directory of `path` that resemble its own, the nearest first."""
     try:
         with os.scandir(path.parent) as entries:
-            names = [entry.name for entry in itertools.islice(entries, _COMPARED_NAMES)]
+            names = [entry.name for entry in itertools.islice(entries, _COMPARED_NAMES) if entry.name != path.name]
     except OSError:
         return []
     folded = {name.casefold(): name for name in names if name.isprintable()}

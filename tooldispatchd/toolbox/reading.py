@@ -123,6 +123,15 @@ def _window(ctx: ToolContext, path: str, text: TextIO, encoding: Encoding, *, of
 def _skipped(text: TextIO, most: int) -> int:
     """Skip so many lines; fewer are skipped where there are no more."""
     skipped, is_within = 0, False
+    while True:
+        # Line by line only in the block in which the window begins: that takes twenty times as long.
+        place = text.tell()
+        lines = (block := text.read(_BLOCK)).count("\n")
+        if len(block) < _BLOCK or skipped + lines >= most:
+            text.seek(place)
+            break
+        skipped += lines
+        is_within = not block.endswith("\n")
     while skipped < most and (piece := text.readline(_BLOCK)):
         is_within = not piece.endswith("\n")
         skipped += not is_within

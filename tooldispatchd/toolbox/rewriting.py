@@ -21,6 +21,8 @@ from tooldispatchd.toolbox.places import cannot, kind_of
 
 # Some copies of it are in memory at once, at up to four bytes a character.
 MAX_TEXT_BYTES: Final = 16 * 1024 * 1024
+# Enough to choose from; the agent can search for the rest.
+_MAX_TOLD_LINES: Final = 20
 
 
 class Rewritten(msgspec.Struct, frozen=True):
@@ -56,6 +58,13 @@ def rewrite(ctx: ToolContext, verb: str, path: str, change: Callable[[Text], str
             atomic.write_all(descriptor, content)
     note_read(ctx, Path(path))
     return Rewritten(path, text.text, after.text, warning)
+
+
+def at_lines(numbers: list[int]) -> str:
+    """How many times something stands in a text, and where: `2 times, at lines 3, 17`."""
+    more = len(numbers) - _MAX_TOLD_LINES
+    listed = ", ".join(map(str, numbers[:_MAX_TOLD_LINES])) + (f" and {more:,} more" if more > 0 else "")
+    return f"{len(numbers):,} times, at lines {listed}"
 
 
 def file_behind(verb: str, path: str) -> Path:

@@ -1,9 +1,9 @@
 """Run a program for a call: to its end, its limit or the call's end, with both ends of its output.
 
 The program leads a session of its own, without a terminal. Its stdout and stderr are one pipe, so that they are read in
-the order in which they were written. The run ends when the program does, and what it leaves behind is killed.
+the order in which they were written. The run ends when the program does, and what it leaves behind ends with it.
 
-    running ── limit, or the call is given up ──▶ TERM ── GRACE_S ──▶ KILL ──▶ ended
+    running ── its end, its limit, or the call is given up ──▶ TERM for what is left ── GRACE_S ──▶ KILL ──▶ ended
 """
 
 import codecs
@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 from tooldispatchd.forked.python.marking import CHILD
 from tooldispatchd.toolbox.excerpt import Excerpt, from_character, without_nulls
-from tooldispatchd.toolbox.leftovers import ended_leftovers
+from tooldispatchd.toolbox.leftovers import ROUND_S, Leftovers, ended_leftovers
 
 # Between TERM and KILL; the daemon gives a call that is cancelled two seconds (`stop_s`), and the answer needs some.
 GRACE_S: Final = 1.0
@@ -66,11 +66,11 @@ def run(
 ) -> Run:
     """Run a program to its end; raises ToolFailedError where it cannot be started."""
     output = _Output(ctx)
-    with ended_leftovers():
+    with ended_leftovers() as leftovers:
         process, readable = _start(words, stdin=stdin, cwd=cwd, env=env or environment(), pass_fds=pass_fds)
         with _open(readable):
             try:
-                stopped = _follow(process.pid, readable, output, ctx, limit_s)
+                stopped = _follow(process.pid, readable, output, leftovers, ctx=ctx, limit_s=limit_s)
             finally:
                 # Before it is reaped: the group's number cannot be another's until then.
                 _signal_group(process.pid, signal.SIGKILL)
@@ -141,8 +141,10 @@ def _start(
     return process, readable
 
 
-def _follow(pid: int, readable: int, output: "_Output", ctx: ToolContext, limit_s: float) -> str | None:
-    """Read until the program ends, and have it end at its limit; why it was stopped, if it was."""
+def _follow(
+    pid: int, readable: int, output: "_Output", leftovers: Leftovers, *, ctx: ToolContext, limit_s: float
+) -> str | None:
+    """Read until the program and what it started have ended; why it was stopped, if it was."""
     began = time.monotonic()
     allowed_s = time_for(ctx, limit_s)
     stopped, kill_at = None, math.inf
@@ -150,10 +152,7 @@ def _follow(pid: int, readable: int, output: "_Output", ctx: ToolContext, limit_
         poll = select.poll()
         for fd in (readable, ended, ctx.fileno()):
             poll.register(fd, select.POLLIN)
-        while True:
-            ready = {fd for fd, _ in poll.poll(SHOWN_EVERY_S * 1000)}
-            if ended in ready:
-                return stopped
+        while ended not in (ready := {fd for fd, _ in poll.poll(SHOWN_EVERY_S * 1000)}):
             if readable in ready and not output.read(readable):
                 poll.unregister(readable)
             output.show()
@@ -161,12 +160,26 @@ def _follow(pid: int, readable: int, output: "_Output", ctx: ToolContext, limit_
             if stopped is None and (took_s >= allowed_s or ctx.cancelled()):
                 stopped = _why(took_s, allowed_s, limit_s)
                 poll.unregister(ctx.fileno())
-                # One that is stopped must go on to hear of it.
-                for signum in (signal.SIGTERM, signal.SIGCONT):
-                    _signal_group(pid, signum)
-                kill_at = took_s + GRACE_S
-            elif took_s >= kill_at:
+                kill_at = _have_end(pid)
+            elif stopped is not None:
+                leftovers.told_to_end(pid)
+            if time.monotonic() >= kill_at:
                 _signal_group(pid, signal.SIGKILL)
+    if stopped is None:
+        kill_at = _have_end(pid)
+    # A shell ends before what runs in it.
+    while leftovers.told_to_end(pid) and time.monotonic() < kill_at:
+        output.read(readable)
+        time.sleep(ROUND_S)
+    return stopped
+
+
+def _have_end(pid: int) -> float:
+    """Tell a group to end; the time at which it is killed."""
+    # One that is stopped must go on to hear of it.
+    for signum in (signal.SIGTERM, signal.SIGCONT):
+        _signal_group(pid, signum)
+    return time.monotonic() + GRACE_S
 
 
 def _why(took_s: float, allowed_s: float, limit_s: float) -> str:

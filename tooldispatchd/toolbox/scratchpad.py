@@ -1,12 +1,6 @@
-"""The tool `scratchpad`: texts by keys, of one session in its state, or of all sessions of a profile in a file.
-
-The file is changed under a lock and replaced as a whole. Its next version is written beside it under a name of its own,
-which the next change writes anew if a call was killed in between.
-"""
+"""The tool `scratchpad`: texts by keys, of one session in its state, or of all sessions of a profile in a file."""
 
 import difflib
-import fcntl
-import os
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
+from tooldispatchd.toolbox import atomic
 
 MAX_KEYS: Final = 200
 MAX_KEY_CHARS: Final = 128
@@ -29,12 +24,6 @@ Key = Annotated[str, Meta(max_length=MAX_KEY_CHARS)]
 Notes = dict[str, str]
 
 
-class ScratchpadOptions(msgspec.Struct, frozen=True):
-    """The options of the toolbox that are read here."""
-
-    shared: str | None = None
-
-
 def scratchpad(
     action: Annotated[Action, Meta(description="get, set, append and delete need a key; set and append a value.")],
     ctx: ToolContext,
@@ -42,7 +31,7 @@ def scratchpad(
     value: Annotated[str | None, Meta(description="The text of a note, or what is appended to it.")] = None,
 ) -> str:
     """Keep notes by keys: get, set, append, delete, list, clear. They outlive what you remember."""
-    shared = msgspec.convert(ctx.options, ScratchpadOptions).shared
+    shared = ctx.options.get("shared")
     if shared is None:
         return act(ctx.state, action, key, value, max_bytes=MAX_BYTES)
     with shared_notes(Path(shared), ctx.profile) as notes:
@@ -97,15 +86,14 @@ def shared_notes(directory: Path, profile: str) -> Iterator[Notes]:
     """The notes of a profile, for as long as no other call has them; what they are then is kept."""
     name = urllib.parse.quote(profile, safe="")
     try:
-        with (directory / f"{name}.lock").open("a") as lock:
-            # Ends with this process, however that ends.
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with atomic.locked(directory) as held:
             path = directory / f"{name}.json"
             notes = _load(path)
             before = dict(notes)
             yield notes
             if notes != before:
-                _replace(path, notes)
+                with atomic.new_file(held, path.name) as descriptor:
+                    atomic.write_all(descriptor, msgspec.json.encode(notes))
     except OSError as error:
         raise ToolFailedError(f"the shared notes cannot be used: {error.strerror}") from error
 
@@ -119,12 +107,3 @@ def _load(path: Path) -> Notes:
         return msgspec.json.decode(raw, type=Notes)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ToolFailedError(f"the shared notes in {path.name} cannot be read: {error}") from error
-
-
-def _replace(path: Path, notes: Notes) -> None:
-    new = path.with_name(f"{path.name}.new")
-    with new.open("wb") as file:
-        file.write(msgspec.json.encode(notes))
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)

@@ -97,7 +97,12 @@ class Walk:
 def walk(ctx: ToolContext, top: Path, *, ignored: bool) -> Walk:
     """A walk below `top`, without what git ignores unless `ignored` is wanted too."""
     place = top.resolve()
-    return Walk(place, None if ignored else rules_above(place, Path(ctx.workspace or Path.cwd()).resolve()))
+    return Walk(place, None if ignored else rules_above(place, workspace_of(ctx)))
+
+
+def workspace_of(ctx: ToolContext) -> Path:
+    """The session's workspace without links; the working directory where there is none."""
+    return Path(ctx.workspace or Path.cwd()).resolve()
 
 
 def fitting(walked: Walk, pattern: Stand) -> Iterator[tuple[Parts, os.DirEntry[str]]]:

@@ -34,6 +34,7 @@ from tooldispatchd.wire.peek import peek
 
 _PORTS: Final = "hello, tool_req, tool_cancel, tool_background, tools, parse, approve_resp, ask_resp, ping, pong, bye"
 UNKNOWN_PORT: Final = f"unknown port; known are {_PORTS}"
+TWO_PORTS: Final = Fault(Code.INVALID_REQUEST, "a line has one `__port`")
 
 _decode_tagged: Final = msgspec.json.Decoder(
     Hello | ToolReq | ToolsReq | Parse | ToolCancel | ToolBackground | ApproveResp | AskResp | Ping | PongSaid | ByeSaid
@@ -135,9 +136,12 @@ def _decode_again(line: bytes) -> Message | Refused | None:
             return _decode_or_refuse(line, Form.SHORT, loose)
         port = _read_text(loose.port)
         if port == "tool_req":
-            return _decode_or_refuse(line, Form.PLAIN if loose.msg is UNSET else Form.NESTED, loose)
+            is_plain = isinstance(loose.msg, UnsetType) or bytes(loose.msg) == b"null"
+            return _decode_or_refuse(line, Form.PLAIN if is_plain else Form.NESTED, loose)
         if port is not None and "/" in port:
-            return None
+            # Of two ports the decoder gave the last, and of one port this is the same.
+            is_one = peek(line).port == port
+            return None if is_one else Refused(TWO_PORTS, agent=_read_name(loose.agent))
         # The short decoder was tried where the key was spelled with escapes.
         return _decode_or_refuse(line, None, loose, asked=_read_name(loose.id) if port in _ASKING else None)
     except ValidationError as error:

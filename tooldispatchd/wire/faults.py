@@ -1,7 +1,7 @@
 """What an agent is told when something failed: a closed list of codes, each with its category.
 
 A `Fault` is a value, never raised. It is serialised into `content` of a `tool_resp`, or its fields stand in a
-`fault` line.
+`fault` line. The codes are those of the registry.
 """
 
 from enum import StrEnum
@@ -10,19 +10,20 @@ from typing import Final
 import msgspec
 
 
+# --- written from protocol/registry/faults.json by `make protocol` ---
 class Category(StrEnum):
-    """Tells a model what to do about a fault; only `unavailable` is worth a retry."""
+    """What can be done about a fault."""
 
-    CONFIG = "config"
     INVALID = "invalid"
     NOT_FOUND = "not_found"
     DENIED = "denied"
-    INTERNAL = "internal"
     UNAVAILABLE = "unavailable"
+    INTERNAL = "internal"
+    CONFIG = "config"
 
 
 class Code(StrEnum):
-    """Every fault code of the protocol (protocol/registry/faults.json); none is ever removed."""
+    """Every fault code of the protocol; none is ever removed."""
 
     MALFORMED_LINE = "malformed_line"
     LINE_TOO_LONG = "line_too_long"
@@ -84,6 +85,17 @@ CATEGORY: Final[dict[Code, Category]] = {
     Code.TOOL_FAILED: Category.INTERNAL,
     Code.INTERNAL_ERROR: Category.INTERNAL,
 }
+# Codes after which the same call may succeed, if nothing of it has run.
+LATER: Final = frozenset(
+    {
+        Code.SERVER_UNAVAILABLE,
+        Code.QUEUE_FULL,
+        Code.RATE_LIMITED,
+        Code.TOO_MANY,
+        Code.DRAINING,
+    }
+)
+# --- end of what is written ---
 
 # `error`, `category` and `detail` are always there and never overwritten; the others name where a `fault` line belongs.
 RESERVED: Final = frozenset({"error", "category", "detail", "__port", "line", "id", "agent"})

@@ -54,6 +54,9 @@ class ShortReq(msgspec.Struct):
 class ToolReq(ShortReq, tag_field="__port", tag="tool_req"):
     """Call the tool `name` with `input`; answered by exactly one `tool_resp` with the same `id`."""
 
+    msg: UnsetType | None = UNSET
+    """Anything else makes it a `NestedReq`."""
+
 
 class NestedReq(msgspec.Struct, tag_field="__port", tag="tool_req"):
     """A `tool_req` whose fields stand in `msg`; its answer is nested likewise.

@@ -33,10 +33,9 @@ def peek(head: bytes) -> Seen:
     """Read the fields of the object in `head` at its top level, or else in its top-level `msg`."""
     outer, inner = _members(head)
     port, agent = outer["__port"] or "" if "__port" in outer else None, outer.get("agent")
-    if "id" in outer:
-        return Seen(outer["id"], port=port, agent=agent)
-    agent = agent if "agent" in outer else inner.get("agent")
-    nested = inner.get("id") if port == "tool_req" else None
+    if "id" in outer or port != "tool_req":
+        return Seen(outer.get("id"), port=port, agent=agent)
+    nested, agent = inner.get("id"), agent if "agent" in outer else inner.get("agent")
     return Seen(nested, nested=nested is not None, port=port, agent=agent)
 
 

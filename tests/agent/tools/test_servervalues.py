@@ -8,7 +8,7 @@ from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.profiles import ServerUse
 from tooldispatchd.catalog.servers import ServerCredentials
 from tooldispatchd.catalog.specs import Config, LimitsSpec, McpSpec, OAuthSpec, ProfileSpec, ToolSpec
-from tooldispatchd.providers.mcp.reach import OAuth, Reach
+from tooldispatchd.http.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.server import Server
 
 WHOLE = ServerUse("kit")

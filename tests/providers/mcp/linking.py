@@ -8,10 +8,10 @@ import trio
 
 from tests.servers.raw_http import Asked, Peer, Script
 from tooldispatchd.calls.memory import Memory
+from tooldispatchd.http.reach import Reach
 from tooldispatchd.providers.mcp.dialects import Legacy
 from tooldispatchd.providers.mcp.link import Link, Transport
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, read_message
-from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.faults import Fault
 
@@ -152,12 +152,13 @@ async def linked(way: Transport, dialect: Speaks = LEGACY, *, is_opened: bool = 
             assert not nursery.child_tasks
 
 
-def at(url: str, *, max_bytes: int = 1024 * KIB, **reach: object) -> Server:
+def at(url: str, *, max_bytes: int = 1024 * KIB, transport: str = "auto", **reach: object) -> Server:
     """A server that is reached by URL."""
     return Server(
         name="far",
         max_line_bytes=max_bytes,
         max_content_bytes=max_bytes,
+        transport=transport,
         reach=msgspec.structs.replace(Reach(url=url), **reach),
     )
 

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from tests.providers.mcp.connecting import DEFAULT, ECHO
-from tooldispatchd.providers.mcp.reach import OAuth, Reach
+from tooldispatchd.http.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.remembered import MAX_SERVERS, Era, Eras, ToolLists, key_of
 from tooldispatchd.providers.mcp.server import ServerOffer
 

@@ -10,10 +10,10 @@ import trio
 from tests.providers.mcp.linking import LEGACY, Inbox, answering, at, each
 from tests.servers.raw_http import serving
 from tooldispatchd.children.family import open_family
+from tooldispatchd.http.reach import OAuth, Reach
+from tooldispatchd.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.http.door import PairWay, StreamableWay, http_way
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.link import LinkError, Transport, origin_of
-from tooldispatchd.providers.mcp.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
 from tooldispatchd.providers.mcp.ways import way_to

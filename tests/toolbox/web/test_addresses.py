@@ -153,8 +153,9 @@ async def test_an_empty_list_of_hosts_allows_none() -> None:
         await addresses_of(parsed_url("http://1.1.1.1"), AllowedHosts(hosts=()), is_proxied=False)
 
 
-async def test_a_denied_address_is_closed_under_any_name() -> None:
-    Names(alias_test=[["127.0.0.9"]])
-    allowed = AllowedHosts(deny_hosts=("127.0.0.9",), private=True)
-    with pytest.raises(ToolFailedError, match=r"has the address 127\.0\.0\.9"):
-        await addresses_of(parsed_url("http://alias.test"), allowed, is_proxied=False)
+@pytest.mark.parametrize("denied", ["1.1.1.9", "::ffff:1.1.1.9", "::FFFF:101:109"])
+@pytest.mark.parametrize("address", ["1.1.1.9", "::ffff:1.1.1.9", "64:ff9b::101:109"])
+async def test_a_denied_address_is_closed_under_any_name_and_in_any_form(denied: str, address: str) -> None:
+    Names(alias_test=[[address]])
+    with pytest.raises(ToolFailedError, match=r"has the address .*, which this tool may not connect to"):
+        await addresses_of(parsed_url("http://alias.test"), AllowedHosts(deny_hosts=(denied,)), is_proxied=False)

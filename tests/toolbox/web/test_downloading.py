@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from tests.forked.python.test_context import context
-from tests.providers.mcp.http.certificates import Authority
+from tests.http.certificates import Authority
 from tests.toolbox.web.sites import Names, Site, page, redirect, site
 from tooldispatchd.forked.python.context import ToolFailedError
 from tooldispatchd.toolbox.web.addresses import AllowedHosts

@@ -11,7 +11,7 @@ from pypdf import PdfWriter
 from tests.daemon.spawned import Agent, daemon_on
 from tests.daemon.test_workspaces import LANDLOCK, greet
 from tests.forked.python.test_context import context
-from tests.providers.mcp.http.certificates import Authority
+from tests.http.certificates import Authority
 from tests.toolbox.web.sites import page, redirect, site
 from tooldispatchd.forked.python.context import InvalidInputError, ToolFailedError
 from tooldispatchd.toolbox.web.fetching import fetch

@@ -110,9 +110,9 @@ def test_what_is_binary_is_no_page(content_type: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        *("<div>" * 200_000 + "x", "<table><tr><td>" * 20_000 + "x", "<blockquote>" * 20_000 + "x", "<b>" * 200_000),
-        *("<!--" * 500_000, "<a " + "a=b " * 500_000 + ">", "&" * 1_000_000, "<title" * 300_000, "<" * 1_000_000),
-        *("<title>" * 200_000, "<!-- -->" * 200_000, "<p " + "<" * 1_000_000, "<title>" + "&amp;" * 400_000),
+        *("<div>" * 100_000 + "x", "<table><tr><td>" * 10_000 + "x", "<blockquote>" * 10_000 + "x", "<b>" * 100_000),
+        *("<!--" * 250_000, "<a " + "a=b " * 250_000 + ">", "&" * 500_000, "<title" * 150_000, "<" * 500_000),
+        *("<title>" * 100_000, "<!-- -->" * 100_000, "<p " + "<" * 500_000, "<title>" + "&amp;" * 100_000),
     ],
 )
 def test_a_page_made_to_be_slow_is_not(source: str) -> None:
@@ -120,7 +120,7 @@ def test_a_page_made_to_be_slow_is_not(source: str) -> None:
     for form in ("markdown", "text"):
         assert text(source.encode(), "", form) is not None
         assert text(source.encode(), "text/html", form) is not None
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 5
 
 
 @given(

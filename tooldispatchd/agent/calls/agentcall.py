@@ -74,6 +74,10 @@ class AgentCall(Call):
         return self.machine.ends_at
 
     @property
+    def is_beside(self) -> bool:
+        return self.job is not None and self.plan is not None and self.plan.may_ask_for_job
+
+    @property
     def wants_updates(self) -> bool:
         return self.job is not None or self._calls.machine.asked.updates
 

@@ -382,6 +382,11 @@ class Call:
         """Whether anybody will see how far it is."""
         raise NotImplementedError
 
+    @property
+    def is_beside(self) -> bool:
+        """Whether it has no state: as a job for which its input asked it may be a server, and run for hours."""
+        return False
+
     def update(self, update: Update) -> None:
         """The tool says how far it is; ignored once the call ends."""
         raise NotImplementedError

@@ -231,11 +231,13 @@ class InFlight:
         elif not plan.takes_place:
             if in_background:
                 return never_in_background(call.name)
-            # What waits, with all that may wait for each of it, leaves room to read a job, and to stop one.
-            if len(self._calls) > (1 + MAX_WAITERS) * (limits.in_flight + 3 * limits.waiting):
+            # What waits (for its turn, its server, its input or its place), with all that may wait for each of it,
+            # leaves room to read a job, and to stop one.
+            if len(self._calls) > (1 + MAX_WAITERS) * (limits.in_flight + 4 * limits.waiting):
                 return queue_full("agent")
         size = call.bytes_in
-        if self._calls and self._account.bytes_in_flight + size > limits.in_flight_bytes:
+        is_of_jobs = plan is not None and not plan.takes_place
+        if self._calls and not is_of_jobs and self._account.bytes_in_flight + size > limits.in_flight_bytes:
             return too_many("in_flight_bytes", limits.in_flight_bytes)
         share = self._channel.share
         return None if share.has_room(size) else share.fault

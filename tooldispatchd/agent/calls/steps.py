@@ -79,9 +79,16 @@ class ExclusiveStep(GateStep):
         self._exclusives.forget(self._key_of(call.context))
 
 
-def state_step(exclusives: Exclusives, state: str) -> ExclusiveStep:
-    """The state of that name, of the call's session."""
-    return ExclusiveStep(StepOrder.STATE, state, exclusives, partial(_state_of, state))
+class StateStep(ExclusiveStep):
+    """A call has the state of that name of its session, unless it goes on beside the calls that have it."""
+
+    __slots__ = ()
+
+    def __init__(self, exclusives: Exclusives, state: str) -> None:
+        super().__init__(StepOrder.STATE, state, exclusives, partial(_state_of, state))
+
+    def take(self, call: Call) -> Fault | Literal[Waits.WAITS] | None:
+        return None if call.is_beside else super().take(call)
 
 
 def _state_of(state: str, context: CallContext) -> Hashable:

@@ -21,7 +21,7 @@ from tooldispatchd.agent.calls.plans import (
     shaped,
     tell,
 )
-from tooldispatchd.agent.calls.steps import state_step
+from tooldispatchd.agent.calls.steps import StateStep
 from tooldispatchd.agent.faults import no_workspace
 from tooldispatchd.agent.programs.confining import enforced_for, max_output_bytes, policy_of
 from tooldispatchd.agent.programs.programs import SurroundingsError
@@ -55,7 +55,7 @@ class PythonPlan(TaskPlan):
         self._state = (tool.name if state is True else state) or None
         self.add(runtime.state.program_place)
         if self._state is not None:
-            self.add(state_step(runtime.state.policies.exclusives, self._state))
+            self.add(StateStep(runtime.state.policies.exclusives, self._state))
         self._runtime = runtime
         self._log = runtime.setup.log.bind(tool=tool.name)
         self._warm = warm
@@ -122,9 +122,10 @@ class PythonPlan(TaskPlan):
         )
 
     def _left(self, call: Call, answer: Answer, left: LeftBeside) -> Outcome:
-        """The answer with its details, once the state that the call leaves is kept."""
+        """The answer with its details, once the state that the call leaves is kept, if it was its alone."""
         context = call.context
-        if self._state is not None and left.state is not None and not context.states.keep(self._state, left.state):
+        is_kept = self._state is not None and left.state is not None and not call.is_beside
+        if is_kept and not context.states.keep(self._state, left.state):
             return context.channel.share.fault
         if left.details is None or not call.wanted.details:
             return answer

@@ -408,21 +408,28 @@ class ChannelHost:
 
     def _turn_down(self, message: Message | Refused | None) -> int:
         """A line over the channel's limit that ends nothing. It takes a whole turn, which slows who goes on."""
-        fault = too_many("lines_per_s", self._runtime.setup.limits.lines_per_s)
         if isinstance(message, Refused):
-            self._refuse_line(Refused(fault, message.id, message.form, message.agent))
+            self._refuse_line(Refused(self._flooded, message.id, message.form, message.agent))
         elif message is not None and not isinstance(message, PongSaid):
-            self._fault(fault, agent=getattr(message, "agent", None), line_id=id_of(message))
+            self._fault(self._flooded, agent=getattr(message, "agent", None), line_id=id_of(message))
         return TURN
+
+    @property
+    def _flooded(self) -> Fault:
+        return too_many("lines_per_s", self._runtime.setup.limits.lines_per_s)
 
     def _request(self, request: Request) -> None:
         body = body_of(request)
-        session = self._roster.of(body.agent) or self._roster.open_silently(body.agent, line=self._machine.line)
+        session: Session | Fault | None = self._roster.of(body.agent)
+        if session is None:
+            # Nothing is looked at in a line over the rate, so that it opens nothing.
+            is_let_in = not self._is_flooding
+            session = self._roster.open_silently(body.agent, line=self._machine.line) if is_let_in else self._flooded
         if isinstance(session, Fault):
             # Where no session could be opened nothing is in flight.
             SessionMachine(self._machine.outgoing).reply_fault(request, session)
         elif self._is_flooding and body.id not in session.machine.live:
-            session.refuse_request(request, too_many("lines_per_s", self._runtime.setup.limits.lines_per_s))
+            session.refuse_request(request, self._flooded)
         elif self._outlet.is_crowded and body.id not in session.machine.live:
             session.refuse_request(request, self.share.fault)
         elif self._is_resting and body.id not in session.machine.live:

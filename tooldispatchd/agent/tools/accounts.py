@@ -54,12 +54,13 @@ async def log_in(
     server = Server(
         name=binding.name,
         reach=reach_of(binding),
+        transport=spec.transport,
         protocol=spec.protocol,
         handshake_s=spec.handshake_s or LimitsSpec().handshake_s,
         max_line_bytes=MAX_ANSWER_BYTES,
         max_content_bytes=MAX_ANSWER_BYTES,
     )
-    from tooldispatchd.providers.mcp.http.errors import WireError  # noqa: PLC0415  # as the module says
+    from tooldispatchd.http.errors import WireError  # noqa: PLC0415  # as the module says
     from tooldispatchd.providers.mcp.oauth import login  # noqa: PLC0415
     from tooldispatchd.providers.mcp.oauth.refusals import UntrustedError  # noqa: PLC0415
 
@@ -79,7 +80,7 @@ async def log_out(binding: Binding, environ: Mapping[str, str]) -> bool:
     """Forget the tokens for a server; whether there were any. Raises `LoginError`."""
     reach = reach_of(binding)
     assert reach is not None
-    from tooldispatchd.providers.mcp.http.errors import WireError  # noqa: PLC0415  # as the module says
+    from tooldispatchd.http.errors import WireError  # noqa: PLC0415  # as the module says
     from tooldispatchd.providers.mcp.oauth import login  # noqa: PLC0415
 
     try:

@@ -24,10 +24,10 @@ from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import OAuthSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.catalog.workspaces import needs_workspace
+from tooldispatchd.http.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.keeper import Keeper, ServerHandle
-from tooldispatchd.providers.mcp.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.remembered import key_of
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.ways import preload, way_to
@@ -429,6 +429,7 @@ def server_value(
         name=binding.name,
         argv=() if spec.command is None else (spec.command, *spec.args),
         reach=reach_of(binding),
+        transport=spec.transport,
         env=spec.env if program is None else program.command.env,
         cwd=spec.cwd if program is None else program.command.cwd,
         whitelist=whitelist,
@@ -468,7 +469,6 @@ def reach_of(binding: Binding) -> Reach | None:
         )
     return Reach(
         url=spec.url,
-        transport=spec.transport,
         headers=credentials.headers,
         oauth=oauth,
         ca=spec.ca,

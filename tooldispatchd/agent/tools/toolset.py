@@ -103,6 +103,9 @@ def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Pla
     elif tool.spec.python is not None:
         assert runtime.services.python is not None
         plan = runtime.services.python.plan(runtime, tool, profile)
+    elif tool.rest is not None:
+        assert runtime.services.rest is not None
+        plan = runtime.services.rest.plan(runtime, tool)
     else:
         plan = InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
     config = runtime.setup.catalog.config

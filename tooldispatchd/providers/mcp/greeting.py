@@ -18,9 +18,8 @@ ACCEPTED: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", OFFERED})
 # The newest last.
 MODERN: Final = ("2026-07-28",)
 
+# The same as in HTTP requests, so that a server's access log and its own tell of one client.
 CLIENT: Final[dict[str, object]] = {"name": "tooldispatchd", "version": "0.1.0"}
-# The same in HTTP requests (RFC 9110, 10.1.5), so that a server's access log and its own tell of one client.
-USER_AGENT: Final = ("User-Agent", f"{CLIENT['name']}/{CLIENT['version']}")
 
 # Far longer than the prefix that is made of it.
 MAX_NAME_CHARS: Final = 128

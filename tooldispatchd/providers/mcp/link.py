@@ -16,9 +16,9 @@ import msgspec
 import trio
 
 from tooldispatchd.calls.memory import Share
+from tooldispatchd.http.reach import Reach
 from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
-from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.faults import Fault
 

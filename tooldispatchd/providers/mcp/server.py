@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.http.reach import Reach
 from tooldispatchd.wire.faults import Code, Fault
 
 
@@ -16,10 +16,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     `name` is the binding's. `whitelist` holds the only tools wanted, each of which must be offered, `allow` the only
     ones of them; `declared` those that are wanted besides, because declared tools are made of them; `deny` those never
-    wanted. The three lists may hold patterns. `handshake_s` bounds
-    all from spawn to the list of tools, `call_s` one call, `max_line_bytes` one message of the server: an answer of
-    `max_content_bytes` and its envelope. A server that is being stopped has `polite_s` to end after its input closed,
-    and `term_s` after SIGTERM. `protocol` is a revision or `auto`. A call over `call_s` is the connection's end only if
+    wanted. The three lists may hold patterns. `handshake_s` bounds all from spawn to the list of tools, `call_s` one
+    call, `max_line_bytes` one message of the server: an answer of `max_content_bytes` and its envelope. A server that
+    is being stopped has `polite_s` to end after its input closed, and `term_s` after SIGTERM. `protocol` is a revision
+    or `auto`, `transport` the form of HTTP or `auto`. A call over `call_s` is the connection's end only if
     `dies_of_timeouts`. `resources` is whether resources and prompts are offered as tools; `traced`, whether each
     message is logged; `told`, whether each call says whose it is. `policy` is what its child is started under.
     """
@@ -29,6 +29,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     max_content_bytes: int
     argv: tuple[str, ...] = ()
     reach: Reach | None = None
+    transport: str = "auto"
     env: dict[str, str] = {}
     cwd: str | None = None
     whitelist: tuple[str, ...] | None = None

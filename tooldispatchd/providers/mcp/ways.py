@@ -8,8 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 
 from tooldispatchd.children.family import Family
+from tooldispatchd.http.reach import Reach
 from tooldispatchd.providers.mcp.link import Authorizers, Transport
-from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.stdio import Housing, StdioWay
 

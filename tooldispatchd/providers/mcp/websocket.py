@@ -31,15 +31,14 @@ from wsproto.events import (
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.providers.mcp.greeting import USER_AGENT
-from tooldispatchd.providers.mcp.http.errors import ALERT, WireError, meaning, question, status_words
-from tooldispatchd.providers.mcp.http.http1 import Socket
-from tooldispatchd.providers.mcp.http.network import files_of, open_connection, proxy_for
-from tooldispatchd.providers.mcp.http.places import HttpTarget, place
+from tooldispatchd.http.errors import ALERT, WireError, meaning, question, status_words
+from tooldispatchd.http.http1 import USER_AGENT, Socket
+from tooldispatchd.http.network import files_of, open_connection, proxy_for
+from tooldispatchd.http.places import HttpTarget, place
+from tooldispatchd.http.reach import Reach
 from tooldispatchd.providers.mcp.http.tasks import TaskLink
 from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, NO_ROOM, Inbox, Link, LinkError, origin_of
 from tooldispatchd.providers.mcp.messages import Outgoing, peek_number
-from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.server import Server, too_large
 from tooldispatchd.wire.lines import HEAD_BYTES
 

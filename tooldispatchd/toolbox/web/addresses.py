@@ -6,7 +6,7 @@ spelling of an address and no second answer of a name server leads elsewhere.
 
 import socket
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 import httpx2
@@ -85,8 +85,9 @@ async def addresses_of(url: httpx2.URL, allowed: AllowedHosts, *, is_proxied: bo
         why = error.strerror if isinstance(error, socket.gaierror) else "it is no host name"
         raise ToolFailedError(f"cannot fetch {shown_url(url)}: cannot resolve {host}: {why}") from error
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    denied = {plain(one) for one in allowed.deny_hosts}
     for address in addresses:
-        if _is_listed(address, allowed.deny_hosts) or not (allowed.private or is_internet(address)):
+        if plain(address) in denied or not (allowed.private or is_internet(address)):
             raise ToolFailedError(
                 f"cannot fetch {shown_url(url)}: {host} has the address {address}, which this tool may not connect to"
             )
@@ -95,12 +96,21 @@ async def addresses_of(url: httpx2.URL, allowed: AllowedHosts, *, is_proxied: bo
 
 def is_internet(address: str) -> bool:
     """Whether this is an address of the Internet, and no network's own, the machine's, a group's or a translator's."""
-    found = ip_address(address.partition("%")[0])
+    found = plain(address)
     if isinstance(found, IPv4Address):
         return found.is_global and not found.is_multicast and not any(found in network for network in _CLOSED4)
-    if found.ipv4_mapped or found in _NAT64:
-        return is_internet(str(IPv4Address(int(found) & 0xFFFF_FFFF)))
-    return found in _UNICAST6 and not any(found in network for network in _CLOSED6)
+    return found is not None and found in _UNICAST6 and not any(found in network for network in _CLOSED6)
+
+
+def plain(address: str) -> IPv4Address | IPv6Address | None:
+    """The address, or that of IPv4 within it; None for a name."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(found, IPv6Address) and (found.ipv4_mapped or found in _NAT64):
+        return IPv4Address(int(found) & 0xFFFF_FFFF)
+    return found
 
 
 def _is_listed(host: str, patterns: Iterable[str]) -> bool:

@@ -33,12 +33,6 @@ class EngineOptions(msgspec.Struct, frozen=True):
         return f"EngineOptions(engine={self.engine!r})"
 
 
-class SearchOptions(msgspec.Struct, frozen=True):
-    """The operator's options."""
-
-    search: EngineOptions | None = None
-
-
 class Hit(msgspec.Struct, frozen=True):
     """One result. SearXNG and Tavily say `content`, Brave says `description`."""
 
@@ -61,9 +55,9 @@ async def search(
     limit: Annotated[int, Meta(ge=1, le=20, description="how many results at most")] = 5,
 ) -> str:
     """Search the web: titles, URLs and snippets. Fetch a URL to read more."""
-    options = msgspec.convert(ctx.options, SearchOptions).search
-    if options is None:
+    if "search" not in ctx.options:
         raise ctx.failed("cannot search: no search engine is configured")
+    options = msgspec.convert(ctx.options["search"], EngineOptions)
     async with within_time(ctx, "search"):
         answer = await _answered(options, query, limit)
     try:

@@ -5,11 +5,11 @@ import trio
 
 from tests.providers.mcp.linking import Handle, Inbox, answering, at, chunk, each, event, in_turn, streaming
 from tests.servers.raw_http import Asked, Peer, serving
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import HttpWire
 from tooldispatchd.providers.mcp.http.posting import HttpPeer
 from tooldispatchd.providers.mcp.http.streamable import Listening
 from tooldispatchd.providers.mcp.http.tasks import Bell
-from tooldispatchd.providers.mcp.http.wire import HttpWire
-from tooldispatchd.providers.mcp.reach import Reach
 
 
 async def listen(*handles: Handle) -> tuple[Inbox, Bell, list[Asked]]:

@@ -22,9 +22,9 @@ from tests.providers.mcp.linking import (
     streaming,
 )
 from tests.servers.raw_http import Asked, Peer, serving
+from tooldispatchd.http.errors import status_words
 from tooldispatchd.providers.mcp.http import posting
 from tooldispatchd.providers.mcp.http.door import StreamableWay
-from tooldispatchd.providers.mcp.http.errors import status_words
 from tooldispatchd.wire.faults import Code, Fault
 
 

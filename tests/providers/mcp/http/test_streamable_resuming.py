@@ -22,10 +22,10 @@ from tests.providers.mcp.linking import (
     streaming,
 )
 from tests.servers.raw_http import Asked, Peer, serving
-from tooldispatchd.providers.mcp.http import eventstream
-from tooldispatchd.providers.mcp.http.wire import HttpWire
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import HttpWire
+from tooldispatchd.providers.mcp.http import serverstream
 from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.reach import Reach
 
 
 def _breaking(*chunks: bytes) -> Handle:
@@ -124,7 +124,7 @@ async def test_an_answer_over_the_bound_while_resuming_is_a_failed_call() -> Non
 
 
 @pytest.mark.parametrize(
-    ("retry", "expected_s"), [(None, 1.0), (0, 0.0), (250, 0.25), (10**9, eventstream.MAX_RETRY_S)]
+    ("retry", "expected_s"), [(None, 1.0), (0, 0.0), (250, 0.25), (10**9, serverstream.MAX_RETRY_S)]
 )
 async def test_the_wait_before_a_try_is_the_server_s_within_bounds(retry: int | None, expected_s: float) -> None:
     async def taken(event_: object) -> bool:
@@ -132,7 +132,7 @@ async def test_the_wait_before_a_try_is_the_server_s_within_bounds(retry: int | 
 
     said = msgspec.json.encode("x")
     async with serving(each(streaming(event(said, retry=retry)))) as server:
-        followed = eventstream.ServerStream(1024, SHARE)
+        followed = serverstream.ServerStream(1024, SHARE)
         async with HttpWire(Reach(url=server.url), max_bytes=1024) as wire, wire.exchange("GET") as reply:
             assert not await followed.follow(reply, taken)
         assert followed.retry_s == expected_s

@@ -16,12 +16,13 @@ from msgspec.structs import replace
 
 from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer
-from tooldispatchd.providers.mcp.http.wire import HttpWire
+from tooldispatchd.http.oauth.tokens import TokenStore
+from tooldispatchd.http.reach import OAuth, Reach
+from tooldispatchd.http.wire import HttpWire
 from tooldispatchd.providers.mcp.oauth.accounts import Accounts
 from tooldispatchd.providers.mcp.oauth.documents import AuthorizationServer, ProtectedResource, RegisteredClient
+from tooldispatchd.providers.mcp.oauth.grants import Grant, entry_name
 from tooldispatchd.providers.mcp.oauth.login import log_in
-from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
-from tooldispatchd.providers.mcp.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.server import Server
 
 SECRET = OAuth(grant="client_credentials", client_id="daemon", client_secret="secret-of-client")
@@ -60,10 +61,10 @@ class Daemon:
                 token_endpoint=f"{server.url}/token",
             ),
         )
-        TokenStore(self.environ).write(entry_name(server.mcp, oauth), grant)
+        TokenStore(self.environ, Grant).write(entry_name(server.mcp, oauth), grant)
 
     def stored(self, server: OAuthServer, oauth: OAuth) -> Grant | None:
-        return TokenStore(self.environ).read(entry_name(server.mcp, oauth))
+        return TokenStore(self.environ, Grant).read(entry_name(server.mcp, oauth))
 
 
 def reach_of(server: OAuthServer, oauth: OAuth, **reach: Any) -> Reach:

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from tests.providers.mcp.oauth.asking import SECRET, Daemon, call, keys, until
 from tests.servers.authorization_server import OAuthServer, serving
-from tooldispatchd.providers.mcp.http.wire import HttpWire
-from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError
-from tooldispatchd.providers.mcp.reach import OAuth
+from tooldispatchd.http.oauth.refusals import AuthorizationError
+from tooldispatchd.http.reach import OAuth
+from tooldispatchd.http.wire import HttpWire
 
 
 async def test_a_client_with_a_secret_gets_a_token_at_the_first_request(tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, logged_in, reach_of
 from tests.servers.authorization_server import OAuthServer, serving
 from tooldispatchd.checkers.pool import IN_PLACE
+from tooldispatchd.http.oauth.tokens import TokenStore
+from tooldispatchd.http.reach import OAuth
 from tooldispatchd.providers.mcp.connection import Connection
-from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
-from tooldispatchd.providers.mcp.reach import OAuth
+from tooldispatchd.providers.mcp.oauth.grants import Grant, entry_name
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.ways import url_way
 from tooldispatchd.wire.faults import Code, Fault
@@ -157,7 +158,7 @@ async def test_the_sdks_server_is_logged_in_at_called_and_called_again_after_a_r
             assert await session.text() == "it was called"
         stored = daemon.stored(server, PERSON)
         assert stored is not None
-        TokenStore(daemon.environ).write(entry_name(server.mcp, PERSON), replace(stored, refresh_at=1.0))
+        TokenStore(daemon.environ, Grant).write(entry_name(server.mcp, PERSON), replace(stored, refresh_at=1.0))
         # As after a restart: what is in the file counts.
         again = Daemon(tmp_path)
         async with connected(again, server, PERSON) as session:

@@ -4,15 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tooldispatchd.http.oauth.endpoint import read_document
 from tooldispatchd.providers.mcp.oauth.documents import (
     AuthorizationServer,
     Challenge,
-    GivenToken,
     ProtectedResource,
     RegisteredClient,
     missing_scopes,
     read_challenge,
-    read_document,
     read_registration,
     union,
 )
@@ -127,18 +126,3 @@ def test_what_is_no_registration_is_none(body: bytes) -> None:
 def test_a_client_that_the_daemon_cannot_be_is_none(said: str, *, usable: bool) -> None:
     client = read_registration(f'{{"client_id":"c"{said}}}'.encode(), "https://a")
     assert (client is not None) is usable
-
-
-def test_a_lifetime_may_be_written_as_text() -> None:
-    token = read_document(b'{"access_token":"a","token_type":"bearer","expires_in":"3600"}', GivenToken)
-    assert token is not None
-    assert token.refresh_at(1000.0) == 4590.0
-
-
-@pytest.mark.parametrize("lifetime", [None, 0, -1, 1e9])
-def test_a_lifetime_that_is_none_has_no_end(lifetime: float | None) -> None:
-    assert GivenToken("a", expires_in=lifetime).refresh_at(1000.0) is None
-
-
-def test_a_short_lifetime_is_used_for_most_of_it() -> None:
-    assert GivenToken("a", expires_in=4).refresh_at(1000.0) == 1003.0

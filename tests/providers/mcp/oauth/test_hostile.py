@@ -9,17 +9,19 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from tests.providers.mcp.http.names import answer_names
+from tests.http.names import answer_names
 from tests.providers.mcp.oauth.asking import PERSON, SECRET, Daemon, call
 from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer, Recorder, Reply, serving
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
+from tooldispatchd.http.oauth.flows import FLOW_S
+from tooldispatchd.http.oauth.refusals import AuthorizationError
+from tooldispatchd.http.oauth.tokens import TokenStore
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.oauth import flow
 from tooldispatchd.providers.mcp.oauth.accounts import OAuthAccount
 from tooldispatchd.providers.mcp.oauth.documents import Challenge, RegisteredClient
-from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError
-from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore
-from tooldispatchd.providers.mcp.reach import Reach
+from tooldispatchd.providers.mcp.oauth.grants import Grant
 from tooldispatchd.wire.lines import Text
 
 PROTECTED = "/.well-known/oauth-protected-resource/mcp"
@@ -246,7 +248,7 @@ async def test_a_flow_that_takes_too_long_is_ended(tmp_path: Path, autojump_cloc
     async with Never(Reach(url="http://127.0.0.1/mcp"), max_bytes=1) as wire:
         with pytest.raises(AuthorizationError, match="cannot get a token: it took longer than 30 s"):
             await flow.OAuthFlow("http://127.0.0.1/mcp", SECRET, wire, print).obtain(Grant(), Challenge(401))
-    assert trio.current_time() - began == flow.FLOW_S
+    assert trio.current_time() - began == FLOW_S
 
 
 def test_nothing_secret_is_in_any_repr() -> None:
@@ -258,6 +260,6 @@ def test_nothing_secret_is_in_any_repr() -> None:
     )
     shown = repr((grant, grant.client, replace(SECRET, client_secret="hunter2"), Reach(url="http://a/?key=hunter2")))
     account = OAuthAccount(
-        TokenStore({}), "http://a/?key=hunter2", replace(SECRET, client_secret="hunter2"), Recording()
+        TokenStore({}, Grant), "http://a/?key=hunter2", replace(SECRET, client_secret="hunter2"), Recording()
     )
     assert "hunter2" not in shown + repr(account)

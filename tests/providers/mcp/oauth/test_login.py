@@ -7,16 +7,18 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import trio
 
-from tests.providers.mcp.http.names import answer_names
+from tests.http.names import answer_names
 from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, logged_in, reach_of, server_of
 from tests.servers.authorization_server import OAuthServer, Recorder, serving
-from tooldispatchd.providers.mcp.http.errors import WireError
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.oauth.refusals import AuthorizationError
+from tooldispatchd.http.oauth.tokens import TokenStore
+from tooldispatchd.http.reach import OAuth, Reach
 from tooldispatchd.providers.mcp.oauth.documents import RegisteredClient
+from tooldispatchd.providers.mcp.oauth.grants import Grant, entry_name
 from tooldispatchd.providers.mcp.oauth.login import forget, log_in
 from tooldispatchd.providers.mcp.oauth.redirect import open_listener
-from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError, UntrustedError
-from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
-from tooldispatchd.providers.mcp.reach import OAuth, Reach
+from tooldispatchd.providers.mcp.oauth.refusals import UntrustedError
 
 
 async def failed(daemon: Daemon, reach: Reach, tamper: Callable[[str], str] = str) -> str:
@@ -313,7 +315,7 @@ async def test_a_registration_of_another_authorization_server_is_not_shown(tmp_p
         client = RegisteredClient(
             client_id="other", redirect_uris=("http://127.0.0.1:9999/callback",), issuer="https://bank.example"
         )
-        store = TokenStore(daemon.environ)
+        store = TokenStore(daemon.environ, Grant)
         store.write(entry_name(server.mcp, PERSON), Grant(client=client))
         sent = await logged_in(daemon, reach_of(server, PERSON))
     assert sent["client_id"] == "client-0"

@@ -1,8 +1,8 @@
 import pytest
 import trio
 
+from tooldispatchd.http.oauth.refusals import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected, RedirectListener, open_listener
-from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError
 
 
 async def get(listener: RedirectListener, target: str) -> bytes:

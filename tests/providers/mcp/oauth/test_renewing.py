@@ -10,9 +10,10 @@ import trio.testing
 
 from tests.providers.mcp.oauth.asking import PERSON, Daemon, call, until
 from tests.servers.authorization_server import OAuthServer, Reply, serving
-from tooldispatchd.providers.mcp.http.wire import HttpWire
-from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError
-from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
+from tooldispatchd.http.oauth.refusals import AuthorizationError
+from tooldispatchd.http.oauth.tokens import TokenStore
+from tooldispatchd.http.wire import HttpWire
+from tooldispatchd.providers.mcp.oauth.grants import Grant, entry_name
 
 LOGIN = "it needs a login: run tooldispatchd login docs"
 
@@ -228,7 +229,10 @@ async def test_a_step_up_of_one_call_is_no_failure_of_another_that_waits(tmp_pat
             failures.append(caught.value.extras["missing_scopes"])
 
         # Held as by another process, so that both wait for one flow.
-        async with trio.open_nursery() as nursery, TokenStore(daemon.environ).lock(entry_name(server.mcp, PERSON)):
+        async with (
+            trio.open_nursery() as nursery,
+            TokenStore(daemon.environ, Grant).lock(entry_name(server.mcp, PERSON)),
+        ):
             for scope in ("write", "admin"):
                 server.replies["/mcp"] = insufficient(scope)
                 asked = len(server.asked("/mcp"))

@@ -15,8 +15,8 @@ from wsproto.events import (
     TextMessage,
 )
 
-from tests.providers.mcp.http.certificates import Authority
-from tests.providers.mcp.http.turns import TURN_S, Turns
+from tests.http.certificates import Authority
+from tests.http.turns import TURN_S, Turns
 from tests.providers.mcp.linking import LEGACY, Inbox, Linked, answer_to, at, linked
 from tests.providers.mcp.websocket.websockets import Caller, Deal, answer_all, calling, way
 from tests.servers.raw_http import Peer, serving

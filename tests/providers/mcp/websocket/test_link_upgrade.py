@@ -16,9 +16,9 @@ from wsproto.events import (
 from tests.providers.mcp.linking import Inbox, at, linked
 from tests.providers.mcp.websocket.websockets import Caller, way
 from tests.servers.raw_http import Asked, Peer, serving
+from tooldispatchd.http.reach import OAuth
 from tooldispatchd.providers.mcp import websocket
 from tooldispatchd.providers.mcp.link import LinkError
-from tooldispatchd.providers.mcp.reach import OAuth
 
 NOT_IT: Final = "its answer to the upgrade request is not WebSocket's"
 ACCEPTED: Final = b"HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

@@ -15,7 +15,7 @@ from wsproto.events import (
 
 from tests.providers.mcp.linking import answer_to, at
 from tests.servers.raw_http import Peer, RawServer, serving
-from tooldispatchd.providers.mcp.reach import OAuth
+from tooldispatchd.http.reach import OAuth
 from tooldispatchd.providers.mcp.websocket import WebSocketWay
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Hashable
 
 import trio
 
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import Authorizer
 from tooldispatchd.providers.mcp.http import pair, posting, streamable
-from tooldispatchd.providers.mcp.http.wire import Authorizer
 from tooldispatchd.providers.mcp.link import Inbox, Link, Transport, origin_of
-from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.server import Server
 
 # Makes the authorizer of one link, or raises `LinkError`.
@@ -16,7 +16,7 @@ Authorize = Callable[[], Authorizer]
 
 def http_way(server: Server, reach: Reach, authorize: Authorize | None = None) -> Transport:
     """The way that the configuration names; "auto" begins with Streamable HTTP."""
-    return (PairWay if reach.transport == "sse" else StreamableWay)(server, reach, authorize)
+    return (PairWay if server.transport == "sse" else StreamableWay)(server, reach, authorize)
 
 
 class _HttpWay:
@@ -44,7 +44,7 @@ class StreamableWay(_HttpWay):
 
     def older(self) -> Transport | None:
         # Unless the configuration asks for this way.
-        if self._reach.transport != "auto":
+        if self._server.transport != "auto":
             return None
         return PairWay(self._server, self._reach, self._authorize)
 

@@ -11,9 +11,9 @@ from urllib.parse import urljoin
 
 import trio
 
-from tooldispatchd.providers.mcp.http.errors import WireError, status_words
-from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message
-from tooldispatchd.providers.mcp.http.places import place
+from tooldispatchd.http.errors import WireError, status_words
+from tooldispatchd.http.eventstream import ServerSentEvent
+from tooldispatchd.http.places import place
 from tooldispatchd.providers.mcp.http.posting import (
     DRAIN_S,
     EVENT_STREAM,
@@ -22,6 +22,7 @@ from tooldispatchd.providers.mcp.http.posting import (
     Sent,
     wrong_transport,
 )
+from tooldispatchd.providers.mcp.http.serverstream import ServerStream, is_message
 from tooldispatchd.providers.mcp.link import LinkError
 
 # A path and a session's id.

@@ -21,11 +21,11 @@ import msgspec
 import trio
 
 from tooldispatchd.calls.memory import Holding, Share
+from tooldispatchd.http.errors import WireError, status_words
+from tooldispatchd.http.reply import HttpReply
+from tooldispatchd.http.wire import Authorizer, HttpWire
 from tooldispatchd.providers.mcp.dialects import Dialect
-from tooldispatchd.providers.mcp.http.errors import WireError, status_words
-from tooldispatchd.providers.mcp.http.reply import HttpReply
 from tooldispatchd.providers.mcp.http.tasks import Bell, TaskLink, Tasks
-from tooldispatchd.providers.mcp.http.wire import Authorizer, HttpWire
 from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, error_in, error_words, read_message
 from tooldispatchd.providers.mcp.server import Server, call_failed, too_large, unavailable
@@ -308,8 +308,7 @@ class HttpPeer:
 
 def wrong_transport(server: Server, status: int) -> str:
     """Which transport to try, as the end of a sentence, where the configuration names the other one; else ""."""
-    transport = "" if server.reach is None else server.reach.transport
-    other, statuses = _OTHERS.get(transport, ("", frozenset()))
+    other, statuses = _OTHERS.get(server.transport, ("", frozenset()))
     return f'; it may need transport = "{other}"' if status in statuses else ""
 
 

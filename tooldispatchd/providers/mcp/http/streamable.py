@@ -19,8 +19,9 @@ from typing import Final
 import trio
 
 from tooldispatchd.calls.memory import Holding
-from tooldispatchd.providers.mcp.http.errors import WireError, status_words
-from tooldispatchd.providers.mcp.http.eventstream import ServerSentEvent, ServerStream, is_message, no_room
+from tooldispatchd.http.errors import WireError, status_words
+from tooldispatchd.http.eventstream import ServerSentEvent
+from tooldispatchd.http.reply import HttpReply
 from tooldispatchd.providers.mcp.http.posting import (
     DISCOVER,
     DRAIN_S,
@@ -34,7 +35,7 @@ from tooldispatchd.providers.mcp.http.posting import (
     Sent,
     wrong_transport,
 )
-from tooldispatchd.providers.mcp.http.reply import HttpReply
+from tooldispatchd.providers.mcp.http.serverstream import ServerStream, is_message, no_room
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.server import call_failed
 

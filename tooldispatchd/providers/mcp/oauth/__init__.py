@@ -1,8 +1,8 @@
 """OAuth 2.1 for MCP servers behind URLs: a wing that only servers with `auth = "oauth"` need.
 
     daemon ── accounts ──┐                      ┌── documents   what servers say, as values
-    login ── login ──────┴─▶ flow (one token) ──┼── tokens      the grant on disk, sealed where there is a key
-                └── redirect   the browser      └── errors      why there is no token
+    login ── login ──────┴─▶ flow (one token) ──┼── grants      what was granted, kept by http.oauth
+                └── redirect   the browser      └── refusals    why there is no token
 
 Two doors, `accounts` for a daemon and `login` for a person, both opened by `agent.accounts` alone. Requests leave on
 the server's own `HttpWire`, whose rules of where a server may lead hold here too.

@@ -14,22 +14,22 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Final
 
-import trio
 from msgspec.structs import replace
 
+from tooldispatchd.http.oauth.endpoint import bearer
+from tooldispatchd.http.oauth.flows import FRESH_S, SharedFlow
+from tooldispatchd.http.oauth.refusals import AuthorizationError
+from tooldispatchd.http.oauth.tokens import TokenStore, TokenStoreError
+from tooldispatchd.http.reach import OAuth, Reach
+from tooldispatchd.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.http.door import http_way
-from tooldispatchd.providers.mcp.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.link import Transport
 from tooldispatchd.providers.mcp.logmessages import BoundLog
 from tooldispatchd.providers.mcp.oauth.documents import MAX_HEADER, Challenge, missing_scopes, read_challenge, union
 from tooldispatchd.providers.mcp.oauth.flow import OAuthFlow
-from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError, login_needed
-from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, TokenStoreError, entry_name
-from tooldispatchd.providers.mcp.reach import OAuth, Reach
+from tooldispatchd.providers.mcp.oauth.grants import Grant, entry_name
+from tooldispatchd.providers.mcp.oauth.refusals import login_needed
 from tooldispatchd.providers.mcp.server import Server
-
-# A token that is refused so soon after it was given will be refused again: another flow would only cost.
-FRESH_S: Final = 5.0
 
 # Different reasons logged for one account between two tokens: a server may want other scopes each time.
 MAX_WARNED: Final = 8
@@ -43,7 +43,7 @@ class Accounts:
     """All accounts of the daemon. `log` is told why there is no token, and each step to one; never a token."""
 
     def __init__(self, environ: Mapping[str, str], log: BoundLog) -> None:
-        self._store = TokenStore(environ)
+        self._store = TokenStore(environ, Grant)
         self._log = log
         self._accounts: dict[tuple[str, OAuth], OAuthAccount] = {}
 
@@ -87,7 +87,7 @@ class OAuthAuthorizer:
 class OAuthAccount:
     """The daemon's account for the server at `url`, and its token."""
 
-    def __init__(self, store: TokenStore, url: str, oauth: OAuth, log: BoundLog) -> None:
+    def __init__(self, store: TokenStore[Grant], url: str, oauth: OAuth, log: BoundLog) -> None:
         self._store = store
         self._entry = entry_name(url, oauth)
         self._url = url
@@ -104,9 +104,7 @@ class OAuthAccount:
         self._answered: Challenge | None = None
         # The token that a refresh brought after a 403.
         self._stepped_up: str | None = None
-        self._lock = trio.Lock()
-        self._flows = 0
-        self._failure: AuthorizationError | None = None
+        self._shared = SharedFlow()
 
     def __repr__(self) -> str:
         return f"OAuthAccount({self._url.partition('?')[0]!r}, {self._oauth.grant!r})"
@@ -145,22 +143,9 @@ class OAuthAccount:
         return None if token == refused else token
 
     async def _share(self, get: Callable[[], Awaitable[None]], *, refused: str | None) -> str | None:
-        """Run one flow for all tasks that wait for a token; they share its failure too, or each would try in turn."""
-        before = self._flows
-        async with self._lock:
-            if self._flows != before and self._failure is not None:
-                raise self._failure.again()
-            if self._grant.access_token in {None, refused}:
-                self._failure = None
-                try:
-                    await get()
-                except AuthorizationError as error:
-                    # One request may want more scopes than were granted: that is no failure of the others.
-                    self._failure = None if error.extras.get("http_status") == 403 else error.again()
-                    raise
-                finally:
-                    self._flows += 1
-            return self._grant.access_token
+        """Run one flow for all tasks that wait for another token than the `refused` one."""
+        await self._shared.run(lambda: self._grant.access_token in {None, refused}, get)
+        return self._grant.access_token
 
     async def _renew(self, challenge: Challenge | None, name: str, wire: HttpWire) -> None:
         """Get another token without a person: one that another process stored, or by the refresh token."""
@@ -254,8 +239,3 @@ class OAuthAccount:
         """Use the grant in the file: a login, or another daemon, may have changed it. Raises as `token`."""
         if not self._is_ahead:
             self._grant = self._store.read(self._entry) or Grant()
-
-
-def bearer(token: str | None) -> Headers:
-    """The header that shows a token (RFC 6750, 2.1); none where there is none."""
-    return () if token is None else (("Authorization", f"Bearer {token}"),)

@@ -1,25 +1,19 @@
-"""The documents of a flow, read into values: challenges, metadata, registrations, tokens; no I/O.
+"""The documents of a flow, read into values: challenges, metadata, registrations; no I/O.
 
 A document that does not fit its type is None to the caller, and nothing of it is quoted.
 """
 
 import re
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 import msgspec
 
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.places import place
-from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.oauth.endpoint import read_document
+from tooldispatchd.http.places import place
 
 # A challenge is a few hundred bytes; the bound keeps the search short whatever a server sends.
 MAX_HEADER: Final = 4096
-# A token or a scope goes into a header, and headers of 16 KiB are what servers take at most.
-MAX_TOKEN: Final = 16_384
-# How long before its end a token is replaced: longer than a request is under way.
-EARLY_S: Final = 10.0
-# Seconds; ten years and more mean "never", and larger numbers are no time at all.
-MAX_LIFETIME_S: Final = 315_360_000
 
 # Values in visible ASCII, as a header may have them.
 _PARAMETER: Final = re.compile(
@@ -27,9 +21,6 @@ _PARAMETER: Final = re.compile(
 )
 # RFC 6749, appendix A.4.
 _SCOPES: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")
-
-_Document = TypeVar("_Document")
-
 
 # --- challenges ------------------------------------------------------------------------------------------------------
 
@@ -75,14 +66,6 @@ def missing_scopes(granted: str | None, wanted: str | None) -> tuple[str, ...]:
 
 
 # --- documents -------------------------------------------------------------------------------------------------------
-
-
-def read_document(body: bytes, kind: type[_Document]) -> _Document | None:
-    """A JSON body as a value of `kind`, in which servers may write numbers as text; None where it is none."""
-    try:
-        return msgspec.json.decode(body, type=kind, strict=False)
-    except DECODE_ERRORS:
-        return None
 
 
 def _check_urls(*urls: str | None) -> None:
@@ -159,30 +142,3 @@ def read_registration(body: bytes, issuer: str) -> RegisteredClient | None:
     # A server may choose another method than it was asked for (RFC 7591, 3.2.1).
     known = {"client_secret_basic", "client_secret_post"} if client.client_secret is not None else set[str]()
     return client if client.token_endpoint_auth_method in {None, "none", *known} else None
-
-
-class GivenToken(msgspec.Struct, frozen=True):
-    """The answer of a token endpoint (RFC 6749, 5.1)."""
-
-    access_token: str
-    token_type: str = "Bearer"  # noqa: S105  # no password
-    expires_in: float | None = None
-    scope: str | None = None
-    refresh_token: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.token_type.lower() != "bearer":
-            raise ValueError("a token that is not shown as this one is")
-        for value in (self.access_token, self.refresh_token or "-", self.scope or "-"):
-            if not 0 < len(value) <= MAX_TOKEN or not value.isascii() or not value.isprintable():
-                raise ValueError("a token that cannot be sent")
-
-    def __repr__(self) -> str:
-        return "GivenToken(…)"
-
-    def refresh_at(self, now: float) -> float | None:
-        """When a token that was given at `now` is due to be replaced; None where its end is not known."""
-        # Some servers say 0 of a token that never ends.
-        if self.expires_in is None or not 0 < self.expires_in <= MAX_LIFETIME_S:
-            return None
-        return now + self.expires_in - min(EARLY_S, self.expires_in / 4)

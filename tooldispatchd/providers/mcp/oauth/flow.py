@@ -3,9 +3,7 @@
     refresh:  refresh token ──────────────────────────────────────────────────────────────────────────▶ token
     obtain:   challenge ─▶ metadata of resource and authorization server ─▶ client? ─▶ consent? ─▶ token
 
-The wire keeps the rules of where a request may go. Nothing of a call goes through a flow. Requests are written here by
-hand, each a form or a JSON document of a few members: oauthlib would refuse a token endpoint on http://127.0.0.1 unless
-the environment of the whole process allows it.
+The wire keeps the rules of where a request may go. Nothing of a call goes through a flow.
 """
 
 import base64
@@ -14,54 +12,39 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeVar
-from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import msgspec
-import trio
 from msgspec.structs import replace
 
+from tooldispatchd.http.errors import PrivateAddressError, UntrustedOriginError, WireError
+from tooldispatchd.http.network import public_addresses
+from tooldispatchd.http.oauth.endpoint import OVER, EndpointAnswer, GivenToken, read_document, token_request
+from tooldispatchd.http.oauth.flows import FLOW_S, carry_through
+from tooldispatchd.http.oauth.refusals import NEEDS_EXTRA, AuthorizationError
+from tooldispatchd.http.places import is_literal, place
+from tooldispatchd.http.reach import OAuth
+from tooldispatchd.http.wire import Debug, Headers, HttpWire, to_nobody
 from tooldispatchd.providers.mcp.greeting import MODERN
-from tooldispatchd.providers.mcp.http.errors import PrivateAddressError, UntrustedOriginError, WireError
-from tooldispatchd.providers.mcp.http.network import public_addresses
-from tooldispatchd.providers.mcp.http.places import is_literal, place
-from tooldispatchd.providers.mcp.http.wire import Debug, Headers, HttpWire, to_nobody
 from tooldispatchd.providers.mcp.oauth.documents import (
     AuthorizationServer,
     Challenge,
-    GivenToken,
     ProtectedResource,
     RegisteredClient,
-    read_document,
     read_registration,
     union,
 )
+from tooldispatchd.providers.mcp.oauth.grants import Grant
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected
-from tooldispatchd.providers.mcp.oauth.refusals import NEEDS_EXTRA, AuthorizationError, UntrustedError
-from tooldispatchd.providers.mcp.oauth.tokens import Grant
-from tooldispatchd.providers.mcp.reach import OAuth
+from tooldispatchd.providers.mcp.oauth.refusals import UntrustedError
 
-# All requests of a flow together; the consent of a person has a bound of its own.
-FLOW_S: Final = 30.0
 # To find the browser, to log in there, to read what is asked and to answer it.
 PERSON_S: Final = 300.0
-# The time that is left to a token request under way when nobody waits for it any more.
-FINISH_S: Final = 2.0
 # How long a signed assertion is valid: longer than the clocks of two machines differ.
 ASSERTION_S: Final = 300
 
-# RFC 6749, 4.1.2.1 and 5.2; RFC 7591, 3.2.2; RFC 8707, 2. Nothing else that a server writes is shown.
-_ERRORS: Final = frozenset(
-    {
-        *("invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type"),
-        *("invalid_scope", "access_denied", "unsupported_response_type", "server_error", "temporarily_unavailable"),
-        *("invalid_redirect_uri", "invalid_client_metadata", "invalid_target"),
-    }
-)
 # The error of an authorization server that has forgotten a registration.
 UNKNOWN_CLIENT: Final = "invalid_client"
-# The errors of a refresh token that can be used no more, also with HTTP 200: the last one is GitHub's.
-_OVER: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_client", "bad_refresh_token"})
-
 _Result = TypeVar("_Result")
 
 
@@ -70,26 +53,6 @@ class Person(NamedTuple):
 
     redirect_uri: str
     consent: Callable[[str, str], Awaitable[Redirected]]
-
-
-class _SaidError(msgspec.Struct):
-    error: str
-
-
-class _Answer(NamedTuple):
-    status: int
-    body: bytes
-
-    @property
-    def error(self) -> str | None:
-        """The `error` of a refusal, where it is one of those that are known."""
-        said = read_document(self.body, _SaidError)
-        return said.error if said is not None and said.error in _ERRORS | _OVER else None
-
-    def __str__(self) -> str:
-        if self.status < 400 and self.error is None:
-            return "the answer makes no sense"
-        return f"HTTP {self.status}" + (f" {self.error}" if self.error else "")
 
 
 class OAuthFlow:
@@ -138,40 +101,13 @@ class OAuthFlow:
         await self._bounded(lambda: self._obtain(grant, challenge, person), limit_s)
 
     async def _bounded(self, steps: Callable[[], Awaitable[_Result]], limit_s: float) -> _Result:
-        """Take the steps in a task that outlives a cancelled caller for as long as a token is under way.
-
-        The server may replace a refresh token when it is used (RFC 6749, 6): to drop its answer would lose the login.
-        """
-        ended = trio.Event()
-        scope = trio.CancelScope(shield=True, deadline=trio.current_time() + limit_s)
-        came: list[_Result | AuthorizationError] = []
-
-        async def run() -> None:
-            with scope:
-                try:
-                    came.append(await steps())
-                except AuthorizationError as error:
-                    came.append(error)
-                except UntrustedOriginError as error:
-                    came.append(await _untrusted(error))
-                except WireError as error:
-                    came.append(AuthorizationError(f"cannot get a token: {error.why}"))
-            ended.set()
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(run)
+        async def explained() -> _Result:
             try:
-                await ended.wait()
-            finally:
-                # Cancelled, or interrupted at the terminal.
-                if not ended.is_set():
-                    scope.deadline = min(scope.deadline, trio.current_time() + (FINISH_S if self._is_at_token else 0.0))
-        if not came:
-            raise AuthorizationError(f"cannot get a token: it took longer than {limit_s:.0f} s")
-        [result] = came
-        if isinstance(result, AuthorizationError):
-            raise result
-        return result
+                return await steps()
+            except UntrustedOriginError as error:
+                raise await _untrusted(error) from None
+
+        return await carry_through(explained, limit_s, lambda: self._is_at_token)
 
     # --- the two flows -----------------------------------------------------------------------------------------------
 
@@ -182,12 +118,13 @@ class OAuthFlow:
         if grant.refresh_token is None or client is None:
             return left
         form = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token, "client_id": client.client_id}
-        answer, given = await self._ask_for_token(client, form)
+        answer = await self._ask_for_token(client, form)
+        given = answer.token
         if given is not None:
             self._take(given, grant)
             return None
         # A proxy in between may answer with any status; these two are the token endpoint's own (RFC 6749, 5.2).
-        if answer.status not in {400, 401} and answer.error not in _OVER:
+        if answer.status not in {400, 401} and answer.error not in OVER:
             raise AuthorizationError(f"cannot refresh its token: {answer}")
         return replace(left, client=None) if answer.error == UNKNOWN_CLIENT else left
 
@@ -213,7 +150,8 @@ class OAuthFlow:
         else:
             assert client is not None
             form = {"grant_type": "client_credentials"} | wanted | self._assertion()
-        answer, given = await self._ask_for_token(client, form)
+        answer = await self._ask_for_token(client, form)
+        given = answer.token
         if given is None:
             raise AuthorizationError(f"cannot get a token: {answer}", said=answer.error)
         # A secret of the configuration is not for the file of the grant.
@@ -393,19 +331,11 @@ class OAuthFlow:
         kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
         return {"client_assertion_type": kind, "client_assertion": signed}
 
-    async def _ask_for_token(self, client: RegisteredClient, form: dict[str, str]) -> tuple[_Answer, GivenToken | None]:
-        """The token endpoint's answer to a form, and the token if it gave one."""
+    async def _ask_for_token(self, client: RegisteredClient, form: dict[str, str]) -> EndpointAnswer:
+        """The token endpoint's answer to a form."""
         form = form | {"resource": self._resource_name()}
-        headers = [("Content-Type", "application/x-www-form-urlencoded")]
-        secret, method = client.client_secret, client.token_endpoint_auth_method
-        if secret is not None and method == "client_secret_basic":
-            # RFC 6749, 2.3.1: each is encoded as in a form, so that neither holds a colon.
-            pair = f"{quote(client.client_id, safe='')}:{quote(secret, safe='')}"
-            headers.append(("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}"))
-        elif secret is not None and method == "client_secret_post":
-            form |= {"client_id": client.client_id, "client_secret": secret}
-        answer = await self._send("token", "POST", self._server.token_endpoint, headers, urlencode(form).encode())
-        return answer, read_document(answer.body, GivenToken) if answer.status in {200, 201} else None
+        headers, body = token_request(form, client.client_id, client.client_secret, client.token_endpoint_auth_method)
+        return await self._send("token", "POST", self._server.token_endpoint, headers, body)
 
     def _resource_name(self) -> str:
         """The resource that a token is for (RFC 8707, 2): the name that the server gives itself, else its URL."""
@@ -421,7 +351,7 @@ class OAuthFlow:
         answer = await self._send("discovery", "GET", url, [("MCP-Protocol-Version", MODERN[0])])
         return answer.status, read_document(answer.body, kind) if answer.status == 200 else None
 
-    async def _send(self, step: str, method: str, url: str, headers: Headers, body: bytes = b"") -> _Answer:
+    async def _send(self, step: str, method: str, url: str, headers: Headers, body: bytes = b"") -> EndpointAnswer:
         # A registration or a document may be lost to a cancelled call, a token may not.
         self._is_at_token = step == "token"
         origin = str(place(url).origin)
@@ -431,7 +361,7 @@ class OAuthFlow:
         finally:
             # Of an address no more than the origin: a path or a query may hold a key.
             self._debug("oauth step", step=step, origin=origin, status=status)
-        return _Answer(status, said)
+        return EndpointAnswer(status, said)
 
 
 async def _untrusted(refused: UntrustedOriginError) -> UntrustedError:

@@ -16,12 +16,15 @@ from msgspec.structs import replace
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.checkers.pool import IN_PLACE
+from tooldispatchd.http.errors import WireError
+from tooldispatchd.http.oauth.endpoint import bearer
+from tooldispatchd.http.oauth.refusals import AuthorizationError
+from tooldispatchd.http.oauth.tokens import TokenStore
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import MAX_FETCHED_BYTES, Headers, HttpWire
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.http.door import http_way
-from tooldispatchd.providers.mcp.http.errors import WireError
-from tooldispatchd.providers.mcp.http.wire import MAX_FETCHED_BYTES, Headers, HttpWire
 from tooldispatchd.providers.mcp.link import Transport
-from tooldispatchd.providers.mcp.oauth.accounts import bearer
 from tooldispatchd.providers.mcp.oauth.documents import (
     Challenge,
     RegisteredClient,
@@ -30,10 +33,8 @@ from tooldispatchd.providers.mcp.oauth.documents import (
     union,
 )
 from tooldispatchd.providers.mcp.oauth.flow import UNKNOWN_CLIENT, OAuthFlow, Person
+from tooldispatchd.providers.mcp.oauth.grants import Grant, entry_name
 from tooldispatchd.providers.mcp.oauth.redirect import Redirected, open_listener, port_in
-from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError
-from tooldispatchd.providers.mcp.oauth.tokens import Grant, TokenStore, entry_name
-from tooldispatchd.providers.mcp.reach import Reach
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.providers.mcp.ways import url_way
@@ -50,7 +51,7 @@ async def log_in(
     """
     assert server.reach is not None
     assert server.reach.oauth is not None
-    store, entry = TokenStore(environ), entry_name(server.reach.url, server.reach.oauth)
+    store, entry = TokenStore(environ, Grant), entry_name(server.reach.url, server.reach.oauth)
     before = store.read(entry) or Grant()
     before = replace(before, trusted=(*before.trusted, *trusted))
     probe = _Probe(None)
@@ -77,7 +78,7 @@ async def log_in(
 async def forget(reach: Reach, environ: Mapping[str, str]) -> bool:
     """Remove the tokens for the server of `reach`; whether there were any. Raises `AuthorizationError`."""
     assert reach.oauth is not None
-    store, entry = TokenStore(environ), entry_name(reach.url, reach.oauth)
+    store, entry = TokenStore(environ, Grant), entry_name(reach.url, reach.oauth)
     async with store.lock(entry):
         return store.forget(entry)
 
@@ -85,7 +86,7 @@ async def forget(reach: Reach, environ: Mapping[str, str]) -> bool:
 class _Login:
     """The flows of one login: a second one where the authorization server does not know the stored client."""
 
-    def __init__(self, reach: Reach, store: TokenStore, entry: str, show: Callable[[str], None]) -> None:
+    def __init__(self, reach: Reach, store: TokenStore[Grant], entry: str, show: Callable[[str], None]) -> None:
         assert reach.oauth is not None
         self._reach = reach
         self._oauth = reach.oauth

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import h11
 import trio
 
+from tooldispatchd.http.oauth.refusals import AuthorizationError
 from tooldispatchd.providers.mcp.oauth.documents import RegisteredClient
-from tooldispatchd.providers.mcp.oauth.refusals import AuthorizationError
 
 PATH: Final = "/callback"
 _URI: Final = re.compile(r"http://127\.0\.0\.1:([1-9][0-9]{0,4})" + PATH)

@@ -1,0 +1,37 @@
+"""However small the pieces are in which a stream comes, other tasks get their turn."""
+
+from typing import Final
+
+import pytest
+
+from tests.http.turns import TURN_S, longest_turn
+from tests.http.wires import MIB
+from tests.providers.mcp.linking import SHARE
+from tooldispatchd.http.eventstream import ServerSentEvent
+from tooldispatchd.http.reply import HttpReply
+from tooldispatchd.providers.mcp.http.serverstream import ServerStream
+
+EVENTS: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+
+LINES: Final = {
+    "empty lines": b"\n" * 500_000,
+    "ends of lines of the other kind": b"\r" * 500_000,
+    "comments": b":\n" * 250_000,
+    "fields without a meaning": b"a\n" * 250_000,
+    "lines of data": b"data\n" * 100_000,
+    "events": b"data:1\n\n" * 60_000,
+    "numbers of events": b"id\n\n" * 60_000,
+}
+
+
+@pytest.mark.parametrize("lines", LINES.values(), ids=LINES.keys())
+async def test_a_stream_of_short_lines_holds_nobody_up(lines: bytes) -> None:
+
+    async def take(_: ServerSentEvent) -> bool:
+        return False
+
+    async def follow(reply: HttpReply) -> None:
+        await ServerStream(MIB, SHARE).follow(reply, take)
+
+    assert await longest_turn(EVENTS + lines, follow) < TURN_S

@@ -1,0 +1,84 @@
+"""The plan of a tool with `rest`: each call is a request to an HTTP API.
+
+Imported only where there are such tools.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+
+import msgspec
+from msgspec import Raw
+
+from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, offered_of, read_of, tell
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.catalog.restspecs import AnnotationsSpec
+from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.providers.rest.apiwires import ApiWires, MakeAuthorizer, open_api_wires
+from tooldispatchd.providers.rest.calling import ApiCall
+
+
+class RestPlan(TaskPlan):
+    """A request to an HTTP API."""
+
+    __slots__ = ("_output", "_rest", "_runtime", "_wires")
+
+    def __init__(self, runtime: Runtime, wires: ApiWires, tool: DeclaredTool) -> None:
+        assert tool.rest is not None
+        api = runtime.setup.catalog.apis[tool.rest.api]
+        hints = None if tool.rest.hints == AnnotationsSpec() else Raw(msgspec.json.encode(tool.rest.hints))
+        offered = msgspec.structs.replace(offered_of(tool), annotations=hints)
+        limit_s = tool.spec.call_s or api.spec.call_s or limit_of(runtime.setup, tool)
+        super().__init__(offered, kind="rest", limit_s=limit_s, read=read_of(tool), provider=api.name)
+        self._runtime = runtime
+        self._wires = wires
+        self._rest = tool.rest
+        self._output = tool.output
+
+    async def run(self, call: Call) -> Outcome:
+        """Send the request; nothing of it is left when this returns."""
+        account = call.context.account
+        exchange = ApiCall(
+            self._rest,
+            self._wires.wire(self._rest.api),
+            output=self._output,
+            max_content_bytes=self._runtime.setup.limits.max_content_bytes,
+            wanted=call.wanted,
+            share=call.context.channel.share,
+            checkers=self._runtime.services.checkers,
+            turns=account.turns,
+            tell=partial(tell, call) if call.wants_updates else None,
+            said={} if call.grace is None else call.grace.said,
+        )
+        return await exchange.run(call.line)
+
+
+class RestPlans:
+    """Makes the plans of tools with `rest`."""
+
+    def __init__(self, wires: ApiWires) -> None:
+        self._wires = wires
+
+    def plan(self, runtime: Runtime, tool: DeclaredTool) -> RestPlan:
+        """The plan of a tool with `rest`."""
+        return RestPlan(runtime, self._wires, tool)
+
+
+@asynccontextmanager
+async def open_rest_plans(setup: Setup, environ: Mapping[str, str]) -> AsyncIterator[RestPlans]:
+    """The planner of tools with `rest`; their connections are closed when the block is left."""
+    catalog, limits = setup.catalog, setup.limits
+    authorizer: MakeAuthorizer | None = None
+    if any(api.spec.oauth is not None for api in catalog.apis.values()):
+        from tooldispatchd.http.oauth.authorizer import EndpointAuthorizer  # noqa: PLC0415  # few APIs need it
+        from tooldispatchd.http.oauth.tokens import Tokens, TokenStore  # noqa: PLC0415  # as above
+
+        store = TokenStore(environ, Tokens)
+        authorizer = partial(EndpointAuthorizer, store=store, warn=setup.log.warning, debug=setup.log.debug)
+    async with open_api_wires(
+        catalog.apis, max_bytes=limits.max_content_bytes, authorizer=authorizer, debug=setup.log.debug
+    ) as wires:
+        yield RestPlans(wires)

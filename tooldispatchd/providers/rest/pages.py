@@ -1,0 +1,116 @@
+"""Further pages of an answer: where the next one is, and what is on each, joined as one list."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urljoin
+
+import msgspec
+
+from tooldispatchd.catalog.pointers import at
+from tooldispatchd.catalog.rest.declared import BuiltRequest
+from tooldispatchd.catalog.rest.styles import encode
+from tooldispatchd.catalog.restspecs import RestPagesSpec
+from tooldispatchd.providers.rest.replies import Body, json_in
+
+# RFC 8288, 3: a target, and its parameters, in which a comma may stand in quotes.
+_LINK: Final = re.compile(r'<([^>]*)>((?:\s*;\s*[^\s=;,]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)')
+_REL: Final = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
+# A cursor is an id or a signed state.
+_MAX_CURSOR_CHARS: Final = 4_096
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class PageJob(msgspec.Struct, frozen=True):
+    """How a page is read: its encoding, where its items stand, and where the next cursor does."""
+
+    charset: str | None
+    pick: str | None
+    cursor: str | None
+
+
+class ReadPage(msgspec.Struct, frozen=True):
+    """What is on a page: how many items, and the next cursor; `items` are their JSON with commas. Or why it is none."""
+
+    count: int = 0
+    cursor: str | None = None
+    items: bytes = b""
+    why: str | None = None
+
+
+def page_in(body: Body, job: PageJob) -> ReadPage:
+    """What is on a page."""
+    try:
+        whole = json_in(body, job.charset)
+        items = whole if job.pick is None else at(whole, job.pick)
+        if not isinstance(items, list):
+            where = "a page of its answer" if job.pick is None else f"what stands at {job.pick} of a page of its answer"
+            return ReadPage(why=f"{where} is no list")
+        found = None if job.cursor is None else at(whole, job.cursor)
+        is_cursor = isinstance(found, str | int) and not isinstance(found, bool)
+        cursor = str(found) if is_cursor and found != "" else None
+        if cursor is not None and len(cursor) > _MAX_CURSOR_CHARS:
+            return ReadPage(why=f"its cursor has more than {_MAX_CURSOR_CHARS} characters")
+        return ReadPage(len(items), cursor, _encode(items)[1:-1])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ReadPage(why="a page of its answer is not JSON")
+    except RecursionError:
+        return ReadPage(why="a page of its answer is nested too deep")
+
+
+def read_page(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+    """`page_in`, in a checker."""
+    page = page_in(payload, msgspec.msgpack.decode(arguments, type=PageJob))
+    return msgspec.msgpack.encode(msgspec.structs.replace(page, items=b"")), page.items
+
+
+class Pages:
+    """Where the pages of one call are."""
+
+    def __init__(self, spec: RestPagesSpec, request: BuiltRequest) -> None:
+        self.spec = spec
+        self.taken = 0
+        self._request = request
+        self._cursor: str | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more may be asked for."""
+        return self.taken >= self.spec.max_pages
+
+    def request(self) -> BuiltRequest:
+        """The request of the next page."""
+        spec = self.spec
+        if spec.by == "page":
+            return self._with_entry(spec.query or "page", str(spec.first + self.taken))
+        if self._cursor is not None:
+            return self._with_entry(spec.query or "cursor", self._cursor)
+        return self._request
+
+    def has_more(self, page: ReadPage, headers: Mapping[str, str], url: str) -> tuple[bool, str | None]:
+        """Whether there is another page after this one, which was at `url`; and its URL where a link says it."""
+        self.taken += 1
+        if self.spec.by == "link":
+            target = next_link(headers.get("link", ""))
+            return target is not None, None if target is None else urljoin(url, target)
+        if self.spec.by == "page":
+            return page.count > 0, None
+        # One that says the same again would do so for ever.
+        is_next = page.cursor is not None and page.cursor != self._cursor
+        self._cursor = page.cursor
+        return is_next, None
+
+    def _with_entry(self, name: str, value: str) -> BuiltRequest:
+        entry = f"{encode(name)}={encode(value)}"
+        query = f"{self._request.query}&{entry}" if self._request.query else entry
+        return msgspec.structs.replace(self._request, query=query)
+
+
+def next_link(header: str) -> str | None:
+    """The target of the link with `rel="next"` (RFC 8288), if there is one."""
+    for link in _LINK.finditer(header):
+        found = _REL.search(link[2])
+        if found is not None and "next" in (found[1] or found[2] or "").lower().split():
+            return link[1]
+    return None

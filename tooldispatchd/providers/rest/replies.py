@@ -1,0 +1,186 @@
+"""The body of an answer as the call's outcome: JSON, text or a part, and what is told of a refusal.
+
+The text of a body is encoded as its headers say, else by its byte order mark, else in UTF-8. What is labelled as JSON
+and is none is a text: some APIs say `OK` so. Runs in the dispatch thread for what is light, else in a checker.
+"""
+
+import codecs
+import contextlib
+import re
+from base64 import b64encode
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.calls.content import AnswerHead, of_json, of_parts, read_answer, written
+from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.violations import fault_of
+from tooldispatchd.catalog.expressions.door import Expression, FailedEvaluation
+from tooldispatchd.catalog.pointers import at
+from tooldispatchd.catalog.schemas import Check, check_of
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import ContentKind
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain"
+# As much of a refusal as a model should read.
+MAX_REFUSAL_CHARS: Final = 8_000
+# A shorter secret is a word that may stand anywhere.
+_MIN_SECRET: Final = 6
+_URI: Final = "urn:tooldispatchd:answer"
+_TEXTS: Final = re.compile(
+    r"text/.*|.*[+/](?:xml|yaml)|application/(?:x-)?(?:javascript|ecmascript|yaml|ndjson|jsonl|json-seq|graphql|sql|toml"
+    r"|www-form-urlencoded)"
+)
+# Others are none of text, or a bomb (zip, unicode_escape, punycode).
+_ENCODINGS: Final = re.compile(
+    r"utf-?(?:8|16|32)(?:-?[lb]e)?|(?:us-)?ascii|iso[-_]?8859-?\d{1,2}|latin-?\d|(?:windows|cp)-?\d{3,4}|koi8-[ru]"
+    r"|shift[-_]?jis|euc-(?:jp|kr)|iso-2022-jp|gb(?:k|2312|18030)|big5|tis-620|macintosh"
+)
+_MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_DEEP: Final = Fault(Code.TOOL_FAILED, "the answer is nested too deep")
+
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+Body = bytes | bytearray
+
+
+class ReplyJob(msgspec.Struct, frozen=True):
+    """How a body is read: what its headers say it is, the part of it that is wanted, and what that must match."""
+
+    schemas: bytes
+    max_content_bytes: int
+    kind: ContentKind
+    media_type: str = JSON
+    charset: str | None = None
+    pick: str | None = None
+
+
+def outcome_in(body: Body, job: ReplyJob, check: Check, expression: Expression | None = None) -> Outcome:
+    """The outcome of a call that was answered with this body."""
+    try:
+        value, is_parts = _value(body, job)
+        if expression is not None:
+            value = expression.evaluate(value)
+            if isinstance(value, FailedEvaluation):
+                return Fault(Code.TOOL_FAILED, value.why, {} if value.limit is None else {"limit": value.limit})
+        if not check.is_valid(value):
+            text = None if is_parts or isinstance(value, str) else text_in(body, job.charset)
+            if text is None or not check.is_valid(text):
+                return fault_of(Code.INVALID_OUTPUT, check, value)
+            # A text that happens to be JSON is a text, for a tool that gives one.
+            value = text
+        content = _encode(value)
+    except RecursionError:
+        return _DEEP
+    del value
+    if len(content) > job.max_content_bytes:
+        return too_large(job.max_content_bytes)
+    return of_parts(content, job.kind) if is_parts else of_json(content.decode(), job.kind)
+
+
+def too_large(max_bytes: int) -> Fault:
+    """An answer over a bound."""
+    return Fault(Code.TOOL_FAILED, f"the answer is larger than {max_bytes} bytes", {"limit": "content_bytes"})
+
+
+def json_in(body: Body, charset: str | None) -> object:
+    """The JSON value that a body is. Raises `msgspec.DecodeError`, `RecursionError`."""
+    if encoding_of(body, charset) in {"utf-8", "utf8"}:
+        return _decode(memoryview(body)[3:] if body.startswith(codecs.BOM_UTF8) else body)
+    return _decode(text_in(body, charset))
+
+
+def text_in(body: Body, charset: str | None) -> str:
+    """A body's text, with a sign in the place of what is none."""
+    return body.decode(encoding_of(body, charset), "replace").removeprefix("\ufeff")
+
+
+def encoding_of(body: Body, charset: str | None) -> str:
+    """How a body's text is encoded."""
+    if charset is not None and _ENCODINGS.fullmatch(charset) is not None:
+        try:
+            return codecs.lookup(charset).name
+        except LookupError:
+            pass  # a number that no encoding of the family has
+    return next((encoding for mark, encoding in _MARKS if body.startswith(mark)), "utf-8")
+
+
+def _value(body: Body, job: ReplyJob) -> tuple[object, bool]:
+    """The value of a body, or of the part of it that is wanted; and whether it is a list of typed parts."""
+    media_type = job.media_type
+    is_json = media_type.endswith(("/json", "+json"))
+    if not body or ((is_json or not media_type) and body.isspace()):
+        return None, False
+    if is_json or not media_type or job.pick is not None:
+        try:
+            value = json_in(body, job.charset)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+        else:
+            return value if job.pick is None else at(value, job.pick), False
+    if is_json or _TEXTS.fullmatch(media_type) is not None:
+        return text_in(body, job.charset), False
+    if not media_type and b"\0" not in body:
+        return text_in(body, job.charset), False
+    data, kind = b64encode(body).decode(), media_type.partition("/")[0]
+    if kind in {"image", "audio"}:
+        return [{"type": kind, "data": data, "mimeType": media_type}], True
+    resource = {"uri": _URI, "mimeType": media_type or "application/octet-stream", "blob": data}
+    return [{"type": "resource", "resource": resource}], True
+
+
+class ReplyRead(msgspec.Struct, frozen=True):
+    """What a checker has read: a fault, or the head of the answer; the rest stands beside it."""
+
+    fault: Fault | None = None
+    head: AnswerHead | None = None
+
+
+_decode_read: Final = msgspec.msgpack.Decoder(ReplyRead).decode
+
+
+def read_reply(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes, bytes]:
+    """`outcome_in`, in a checker."""
+    job = msgspec.msgpack.decode(arguments, type=ReplyJob)
+    outcome = outcome_in(payload, job, check_of(job.schemas))
+    if isinstance(outcome, Fault):
+        return msgspec.msgpack.encode(ReplyRead(fault=outcome)), b"", b""
+    head, content, parts = written(outcome)
+    return msgspec.msgpack.encode(ReplyRead(head=head)), content, parts
+
+
+def outcome_read(reply: bytes, content: bytearray, parts: bytearray) -> Outcome:
+    """The outcome that `read_reply` has found."""
+    read = _decode_read(reply)
+    if read.head is None:
+        assert read.fault is not None
+        return read.fault
+    return read_answer(read.head, content, parts)
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def refused(
+    status: int, body: Body, media_type: str, charset: str | None, *, after_ms: int | None, secrets: Iterable[str]
+) -> Answer:
+    """The answer that a status other than 2xx is: the API's own word that it failed. No secret of ours is repeated."""
+    phrase = next((f" {each.phrase}" for each in HTTPStatus if each == status), "")
+    said: dict[str, object] = {"error": f"HTTP {status}{phrase}", "http_status": status}
+    if after_ms is not None:
+        said["retry_after_ms"] = after_ms
+    is_json = media_type.endswith(("/json", "+json"))
+    if body.strip() and (is_json or not media_type or _TEXTS.fullmatch(media_type) is not None):
+        text = text_in(body, charset).strip()
+        for secret in secrets:
+            if len(secret) >= _MIN_SECRET:
+                text = text.replace(secret, "…")
+        said["body"] = text if len(text) <= MAX_REFUSAL_CHARS else f"{text[:MAX_REFUSAL_CHARS]}…"
+        if is_json and len(text) <= MAX_REFUSAL_CHARS:
+            # What is no JSON is shown as the text that it is.
+            with contextlib.suppress(msgspec.DecodeError, RecursionError):
+                said["body"] = _decode(text)
+    return Answer(_encode(said).decode(), is_error=True)

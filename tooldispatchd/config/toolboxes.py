@@ -15,7 +15,7 @@ from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.policyspec import POLICY_KEYS
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import TOKENS
-from tooldispatchd.catalog.specs import ToolboxSpec
+from tooldispatchd.catalog.toolboxspecs import ToolboxSpec
 from tooldispatchd.catalog.tools import WAYS
 from tooldispatchd.config.key_patterns import Table
 from tooldispatchd.config.made_tools import MadeTools

@@ -124,8 +124,8 @@ class PythonPlan(TaskPlan):
     def _left(self, call: Call, answer: Answer, left: LeftBeside) -> Outcome:
         """The answer with its details, once the state that the call leaves is kept, if it was its alone."""
         context = call.context
-        is_kept = self._state is not None and left.state is not None and not call.is_beside
-        if is_kept and not context.states.keep(self._state, left.state):
+        state = None if call.is_beside else self._state
+        if state is not None and left.state is not None and not context.states.keep(state, left.state):
             return context.channel.share.fault
         if left.details is None or not call.wanted.details:
             return answer

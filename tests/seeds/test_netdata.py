@@ -4,8 +4,8 @@ What differs, and why:
 
 - `npx` is a program of these tests on the daemon's PATH, with the tools that the sample names: nothing is fetched.
 - A server's `cache` is refused ("not yet available"), since a server without it is called more often than its file
-  says; `enabled = true` in `[mcp.NAME]` beside the file goes without it. What `defaults` says of sizes is a warning. The
-  file itself stays as it is written.
+  says; `enabled = true` in `[mcp.NAME]` beside the file goes without it. What `defaults` says of sizes is a warning.
+  The file itself stays as it is written.
 - A queue must be declared: the sample of one server alone names one that is in another file.
 - Tools are shown as `github:search_code`, and are called by `github__search_code` too where the model's provider is
   asked for, as here: the seed's `{provider}__{toolname}` is what Anthropic and OpenAI are shown.
@@ -26,7 +26,7 @@ import pytest
 from tests.daemon.spawned import Agent
 from tests.rest.recording import answer, recording
 from tests.seeds.model_api import model_api, says
-from tests.seeds.seeded import agent_command, checked, install_server, seeded, value_of
+from tests.seeds.seeded import agent_command, install_server, seeded, value_of
 
 # The "Example Configuration".
 YAML: Final = """\

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import inspect as kinds
 
-from tooldispatchd.catalog import restspecs, specs
+from tooldispatchd.catalog import policyspec, restspecs, specs, toolboxspecs
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 
@@ -30,10 +30,12 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         specs.ProcessSpec,
         specs.McpSpec,
         specs.OAuthSpec,
+        policyspec.QueueSpec,
+        policyspec.PolicySpec,
         specs.HttpAuthSpec,
         OpenApiSpec,
-        specs.ToolboxSpec,
-        specs.SearchSpec,
+        toolboxspecs.ToolboxSpec,
+        toolboxspecs.SearchSpec,
         specs.ProfileSpec,
         restspecs.RestSpec,
         restspecs.RestPagesSpec,

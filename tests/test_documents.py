@@ -43,7 +43,6 @@ NOT_SHOWN: Final = {
     "approval_refused": "comes with approvals",
     "provider_native": "comes with the forms of models' providers",
     "budget_exceeded": "comes with budgets",
-    "rate_limited": "comes with rates",
     "internal_error": "is a defect, which nobody can order; tests/agent/session/test_host.py makes one",
 }
 

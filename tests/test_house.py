@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from tooldispatchd.catalog.confinement import KEYS
+from tooldispatchd.catalog.policyspec import POLICY_KEYS
 from tooldispatchd.catalog.restspecs import RestApiSpec
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.toolbox.sets import SETS
@@ -176,8 +177,9 @@ def test_every_setting_is_in_the_example(setting: str) -> None:
     if (table == "toolbox.*" and key in OPTIONS) or table == "openapi.*":
         assert re.search(rf"^#  .*\b{key}\b", example, re.MULTILINE)
         return
-    if table in {"mcp.*", "processes.*", "agents.*", "toolbox.*"} and key in KEYS:
-        # What bounds programs is shown with a tool, and these say so.
+    is_bound = table in {"mcp.*", "processes.*", "agents.*", "toolbox.*"} and key in KEYS
+    if is_bound or (table in {"mcp.*", "toolbox.*"} and key in POLICY_KEYS):
+        # What bounds programs, and how calls wait, is shown with a tool, and these say so.
         header = re.escape("[tools.") + r"[\w.-]+\]"
     written = r"\[types\]\n\w+ = " if setting == "types" else rf"^{header}\n(?:(?!\[).*\n)*?(?:# )?{key} = "
     assert re.search(written, example, re.MULTILINE)

@@ -99,7 +99,7 @@ class AgentPlan(TaskPlan):
     def __init__(self, world: World, name: str, argv: tuple[str, ...], profile: str) -> None:
         offered = Offered(name=name, input_schema={})
         super().__init__(offered, kind="process", limit_s=20.0, read=Reader(ACCEPT, missing=None, wrapped=False))
-        self.gate = world.runtime.state.agents
+        self.add(world.runtime.state.agent_place)
         self.starts_agents = True
         self.profile = profile
         self.pids: list[int] = []

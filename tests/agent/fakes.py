@@ -11,7 +11,7 @@ from msgspec import Raw, UnsetType
 from trio.abc import ReceiveStream, SendStream
 from trio.testing import memory_stream_pair
 
-from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Checking, Reader
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
@@ -160,6 +160,11 @@ class Agent:
         await self._receiving.aclose()
 
 
+def place_at(gate: Gate[Call]) -> GateStep:
+    """A place at that gate, as programs have one."""
+    return GateStep(StepOrder.PROGRAM_PLACE, "fake", lambda _context: gate)
+
+
 class HeldPlan(Plan):
     """A tool whose calls run until the test ends them.
 
@@ -167,13 +172,15 @@ class HeldPlan(Plan):
     end early and why. A call that is halted ends at once, unless the tool `lingers`.
     """
 
-    __slots__ = ("halted", "lingers", "running", "started")
+    __slots__ = ("gate", "halted", "lingers", "running", "started")
 
     def __init__(
         self, name: str = "held", *, limit_s: float = 60.0, gate: Gate[Call] | None = None, lingers: bool = False
     ) -> None:
         super().__init__(Offered(name=name, input_schema={}), kind="fake", limit_s=limit_s, read=_TAKE_ANYTHING)
         self.gate = gate
+        if gate is not None:
+            self.add(place_at(gate))
         self.lingers = lingers
         self.started: list[str] = []
         self.running: dict[str, Call] = {}

@@ -253,9 +253,9 @@ class Play:
             runtime.state.memory.held,
             len(runtime.services.timer._deadlines),
         ) == (0, 0, 0)
-        assert (self.gate._free, len(self.gate._groups)) == (PLACES, 0)
+        assert (self.gate._free, len(self.gate._channels)) == (PLACES, 0)
         assert [len(plan.running) for plan in self.plans] == [0] * len(self.plans)
-        assert all(not owner._admission.running and not owner._admission.waiting for owner in owners)
+        assert all(owner._places.is_empty for owner in owners)
 
 
 async def converse(steps: list[Step], clock: MockClock) -> Model:

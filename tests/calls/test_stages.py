@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tooldispatchd.calls.outcome import Answer, Outcome
-from tooldispatchd.calls.stages import NOTHING, TRANSITIONS, CallEvent, CallMachine, CallState, Reason, ToDo
+from tooldispatchd.calls.stages import TRANSITIONS, CallEvent, CallMachine, CallState, Reason, ToDo
 from tooldispatchd.wire.faults import Code, Fault
 
 STOPPED: Final = Fault(Code.CANCELLED, "stopped")
@@ -22,39 +22,39 @@ def call_after(*events: CallEvent, allowed_s: float = math.inf) -> CallMachine:
 
 
 def test_a_call_whose_turn_comes_at_once_goes_straight_to_its_tool() -> None:
-    machine = call_after(CallEvent.ADMIT, CallEvent.START)
-    assert machine.apply(CallEvent.FINISH, DONE) == ToDo(end=True, free_gate=True, free_place=True)
+    machine = call_after(CallEvent.START)
+    assert machine.apply(CallEvent.FINISH, DONE) is ToDo.END
     assert (machine.state, machine.outcome) == (CallState.ENDED, DONE)
 
 
 def test_a_call_that_waits_ends_at_once_when_it_is_stopped() -> None:
     machine = call_after(CallEvent.WAIT)
-    assert machine.apply(CallEvent.STOP, STOPPED) == ToDo(leave_queue=True, end=True)
+    assert machine.apply(CallEvent.STOP, STOPPED) is ToDo.END
     assert (machine.state, machine.outcome) == (CallState.ENDED, STOPPED)
 
 
-def test_a_call_at_the_gate_has_its_place_among_its_agent_s_calls_to_give_back() -> None:
-    machine = call_after(CallEvent.ADMIT, CallEvent.GATE)
-    assert machine.apply(CallEvent.STOP, STOPPED) == ToDo(leave_queue=True, end=True, free_place=True)
+def test_a_call_may_wait_at_one_gate_after_the_other_and_again_when_it_has_run() -> None:
+    machine = call_after(CallEvent.WAIT, CallEvent.WAIT, CallEvent.START, CallEvent.WAIT, CallEvent.START)
+    assert machine.state is CallState.RUNNING
 
 
 def test_what_stopped_a_running_call_is_its_outcome_whatever_its_tool_says_then() -> None:
-    machine = call_after(CallEvent.ADMIT, CallEvent.START)
-    assert machine.apply(CallEvent.STOP, STOPPED) == ToDo(halt=True)
-    assert machine.apply(CallEvent.STOP, Fault(Code.TIMEOUT, "later")) == NOTHING
+    machine = call_after(CallEvent.START)
+    assert machine.apply(CallEvent.STOP, STOPPED) is ToDo.HALT
+    assert machine.apply(CallEvent.STOP, Fault(Code.TIMEOUT, "later")) is ToDo.NOTHING
     machine.apply(CallEvent.FINISH, DONE)
     assert machine.outcome == STOPPED
 
 
 def test_the_fault_that_stopped_a_call_tells_what_its_tool_said_since() -> None:
-    machine = call_after(CallEvent.ADMIT, CallEvent.START)
+    machine = call_after(CallEvent.START)
     machine.apply(CallEvent.STOP, Fault(Code.TIMEOUT, "late", {"limit_ms": 5}))
     machine.add({"stdout_tail": "half"})
     assert machine.outcome == Fault(Code.TIMEOUT, "late", {"limit_ms": 5, "stdout_tail": "half"})
 
 
 def test_what_a_tool_said_is_of_no_matter_where_nothing_stopped_it() -> None:
-    machine = call_after(CallEvent.ADMIT, CallEvent.START)
+    machine = call_after(CallEvent.START)
     machine.add({"stdout_tail": "half"})
     machine.apply(CallEvent.FINISH, DONE)
     assert machine.outcome == DONE
@@ -69,12 +69,12 @@ def test_a_second_end_is_a_defect_that_names_state_and_event() -> None:
 def test_a_call_that_has_ended_is_not_stopped_any_more() -> None:
     machine = CallMachine(100.0)
     machine.apply(CallEvent.FINISH, DONE)
-    assert machine.apply(CallEvent.STOP, STOPPED) == NOTHING
+    assert machine.apply(CallEvent.STOP, STOPPED) is ToDo.NOTHING
     assert machine.outcome == DONE
 
 
 def test_the_tool_s_limit_counts_where_it_comes_first() -> None:
-    machine = call_after(CallEvent.ADMIT, CallEvent.START, allowed_s=10)
+    machine = call_after(CallEvent.START, allowed_s=10)
     assert machine.allow(2, since=105) == 107
     fault, reason = machine.timeout("t")
     assert (fault.detail, reason) == ("t was not done within 2000 ms (stage run)", Reason.LIMIT)
@@ -98,7 +98,6 @@ class AnyLife(RuleBasedStateMachine):
         super().__init__()
         self.machine = CallMachine(0.0)
         self.first: Outcome | None = None
-        self.is_queued = self.has_place = self.has_gate = False
         self.halts = self.ends = 0
 
     @rule(event=st.sampled_from(CallEvent), number=st.integers(0, 9))
@@ -112,38 +111,13 @@ class AnyLife(RuleBasedStateMachine):
             return
         todo = self.machine.apply(event, outcome)
         self.first = self.first or outcome
-        self.take_places(event)
-        self.do(todo)
-
-    def take_places(self, event: CallEvent) -> None:
-        match event:
-            case CallEvent.HOLD | CallEvent.READ | CallEvent.WAIT | CallEvent.BAR | CallEvent.GATE:
-                self.is_queued = True
-            case CallEvent.ADMIT:
-                self.is_queued, self.has_place = False, True
-            case CallEvent.START | CallEvent.LET_IN:
-                self.is_queued, self.has_gate = False, True
-            case _:
-                pass
-
-    def do(self, todo: ToDo) -> None:
-        if todo.leave_queue:
-            assert self.is_queued
-            self.is_queued = False
-        if todo.free_gate:
-            assert self.has_gate
-            self.has_gate = False
-        if todo.free_place:
-            assert self.has_place
-            self.has_place = False
-        self.halts += todo.halt
-        self.ends += todo.end
+        self.halts += todo is ToDo.HALT
+        self.ends += todo is ToDo.END
 
     @precondition(lambda self: self.machine.state is CallState.ENDED)
     @rule()
     def start_anew(self) -> None:
         assert self.ends == 1
-        assert (self.is_queued, self.has_place, self.has_gate) == (False, False, False)
         self.machine = CallMachine(0.0)
         self.first, self.halts, self.ends = None, 0, 0
 

@@ -11,8 +11,9 @@ import pytest
 
 from tests.daemon.spawned import without_places
 from tests.http.certificates import Authority
-from tooldispatchd.catalog import restspecs, specs
+from tooldispatchd.catalog import restspecs, specs, toolboxspecs
 from tooldispatchd.catalog.confinement import KEYS
+from tooldispatchd.catalog.policyspec import POLICY_KEYS
 from tooldispatchd.cli import init
 from tooldispatchd.config.configuration import load_catalog
 from tooldispatchd.toolbox.sets import SETS
@@ -23,7 +24,7 @@ SECTIONS = {
     "limits": specs.LimitsSpec,
     "mcp": specs.McpSpec,
     "tools": specs.ToolSpec,
-    "toolbox": specs.ToolboxSpec,
+    "toolbox": toolboxspecs.ToolboxSpec,
     "agents": specs.ProfileSpec,
     "processes": specs.ProcessSpec,
     "rest": restspecs.RestApiSpec,
@@ -117,8 +118,8 @@ def test_the_example_is_checked_without_a_warning_where_there_is_what_it_says_th
         (name, key)
         for name, spec in SECTIONS.items()
         for key in spec.__struct_encode_fields__
-        # What bounds programs is the same wherever it stands, and is shown once.
-        if (name == "tools" or key not in KEYS) and not (name == "toolbox" and key in OPTIONS)
+        # What bounds programs, and how calls wait, is the same wherever it stands, and is shown once.
+        if (name == "tools" or key not in {*KEYS, *POLICY_KEYS}) and not (name == "toolbox" and key in OPTIONS)
     ],
 )
 def test_the_example_shows_every_key_in_its_section(name: str, key: str) -> None:

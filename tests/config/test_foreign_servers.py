@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.policyspec import QueueSpec
 from tooldispatchd.catalog.specs import McpSpec
 from tooldispatchd.config.configuration import ConfigError, load_catalog
 from tooldispatchd.config.foreign_servers import may_restrict
@@ -21,6 +22,14 @@ SAMPLE = {
     "toolsDenied": ["delete_repo"],
     "cache": 300_000,
     "queue": "github-queue",
+}
+# As the same documentation has it.
+QUEUES = {
+    "queues": {"github": {"concurrent": 3}, "slow-api": {"concurrent": 1}},
+    "mcpServers": {
+        "github": {"command": "x", "queue": "github"},
+        "slow-service": {"command": "y", "queue": "slow-api"},
+    },
 }
 
 
@@ -44,13 +53,15 @@ def report_of(directory: Path, document: object, text: str = "") -> str:
 
 
 def test_lists_of_tools_are_tools_and_deny(tmp_path: Path) -> None:
-    # There is no cache and no queue yet, and the operator goes without them.
-    assert server(tmp_path, SAMPLE, "[mcp.a]\nenabled = true\n", environ={"GITHUB_TOKEN": "x"}) == McpSpec(
+    # There is no cache yet, and the operator goes without it.
+    own = "[queues]\ngithub-queue = { concurrent = 5 }\n[mcp.a]\nenabled = true\n"
+    assert server(tmp_path, SAMPLE, own, environ={"GITHUB_TOKEN": "x"}) == McpSpec(
         command="npx",
         args=("-y", "@mcp/github"),
         env={"GITHUB_TOKEN": "x"},
         tools=("search_code", "get_file", "delete_repo"),
         deny=("delete_repo",),
+        queue="github-queue",
     )
 
 
@@ -158,10 +169,43 @@ def test_the_file_may_say_a_time_out_for_servers_that_say_none(tmp_path: Path) -
     assert catalog.warnings == (f'{tmp_path}/.mcp.json:4: "defaults" has keys that mean nothing here: "stream"',)
 
 
-def test_queues_are_told_not_to_be_there_yet(tmp_path: Path) -> None:
-    document = {"mcpServers": {"a": {"command": "x"}}, "queues": {"q": {"concurrent": 1}}}
-    why = '"queues" is not yet available; limits.in_flight bounds the calls of one agent'
-    assert load(tmp_path, document).warnings == (f"{tmp_path}/.mcp.json:7: {why}",)
+def test_queues_beside_the_servers_are_queues(tmp_path: Path) -> None:
+    catalog = load(tmp_path, QUEUES)
+    assert catalog.config.queues == {"github": QueueSpec(concurrent=3), "slow-api": QueueSpec(concurrent=1)}
+    assert {name: spec.queue for name, spec in catalog.config.mcp.items()} == {
+        "github": "github",
+        "slow-service": "slow-api",
+    }
+    assert catalog.warnings == ()
+
+
+def test_what_the_configuration_says_of_a_queue_holds_alone(tmp_path: Path) -> None:
+    catalog = load(tmp_path, QUEUES, '[queues.github]\nrate = "1/s"\n')
+    assert catalog.config.queues["github"] == QueueSpec(rate="1/s")
+
+
+def test_a_mistake_in_a_queue_is_told_where_it_is_written(tmp_path: Path) -> None:
+    document = {"queues": {"q": {"concurrent": 0}}, "mcpServers": {"a": {"command": "x", "queue": "q"}}}
+    assert report_of(tmp_path, document).startswith(".mcp.json:4: queues.q.concurrent: too small\n")
+    document = {"queues": {"q": {"concurrent": 1}}, "mcpServers": {"a": {"command": "x", "queue": "p"}}}
+    assert report_of(tmp_path, document).startswith(".mcp.json:10: mcp.a.queue: no such queue in [queues]\n")
+    wrong = {"queues": [1], "mcpServers": {"a": {"command": "x"}}}
+    assert report_of(tmp_path, wrong) == ".mcp.json:2: queues: an object is allowed"
+
+
+def test_two_files_that_say_two_things_of_a_queue_are_a_mistake(tmp_path: Path) -> None:
+    one = {"queues": {"q": {"concurrent": 1}}, "servers": {"b": {"command": "x"}}}
+    (tmp_path / "one.json").write_text(json.dumps(one))
+    text = 'mcp_json = ["one.json", ".mcp.json"]\n'
+    (tmp_path / "t.toml").write_text(text)
+    for concurrent, is_right in ((1, True), (2, False)):
+        two = {"queues": {"q": {"concurrent": concurrent}}, "servers": {"a": {"command": "x"}}}
+        (tmp_path / ".mcp.json").write_text(json.dumps(two))
+        if is_right:
+            assert load_catalog(tmp_path / "t.toml", {}).config.queues["q"] == QueueSpec(concurrent=1)
+        else:
+            with pytest.raises(ConfigError, match=r"queues\.q is another one at .*one\.json:1"):
+                load_catalog(tmp_path / "t.toml", {})
 
 
 def test_a_server_of_the_type_websocket_has_such_a_url(tmp_path: Path) -> None:
@@ -248,7 +292,7 @@ def test_an_unknown_key_that_could_restrict_is_an_error_that_says_how_to_go_on(t
     assert any(f'"{key}"' in warning for warning in load(tmp_path, document, "[mcp.a]\nenabled = true\n").warnings)
 
 
-@pytest.mark.parametrize("key", ["autoApprove", "alwaysAllow", "queue", "cache"])
+@pytest.mark.parametrize("key", ["autoApprove", "alwaysAllow", "cache"])
 def test_what_does_not_exist_here_yet_is_an_error_unless_it_is_empty(tmp_path: Path, key: str) -> None:
     document = {"mcpServers": {"a": {"command": "x", key: ["search"]}}}
     assert report_of(tmp_path, document) == (

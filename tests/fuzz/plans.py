@@ -6,7 +6,7 @@ import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.calls.gate import Gate
@@ -44,7 +44,8 @@ class WaitingPlan(Plan):
 
     def __init__(self, name: str, *, limit_s: float = 60.0, gate: Gate[Call] | None = None, lingers: bool = False):
         super().__init__(Offered(name=name, input_schema={}), kind="fake", limit_s=limit_s, read=READ_ANYTHING)
-        self.gate = gate
+        if gate is not None:
+            self.add(GateStep(StepOrder.PROGRAM_PLACE, "fake", lambda _context: gate))
         self.lingers = lingers
         self.running: list[Call] = []
         self.started = 0

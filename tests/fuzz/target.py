@@ -279,11 +279,10 @@ class Stage:
             "servers that are owed": len(runtime.state.owed),
             "calls that were to start": len(runtime.services.starter._turn),
             "places of the gate": PLACES - self.gate._free,
-            "channels at the gate": len(self.gate._groups),
+            "channels at the gate": len(self.gate._channels),
             "running calls": sum(len(plan.running) for plan in self.plans),
             "tasks": len(runtime.services.home.child_tasks),
-            "admitted calls": sum(owner._admission.running for owner in owners),
-            "waiting calls": sum(len(owner._admission.waiting) for owner in owners),
+            "agents at gates of their own": sum(not owner._places.is_empty for owner in owners),
             "calls in flight": sum(len(owner) for owner in owners),
             "bytes of calls": sum(owner._account.bytes_in_flight for owner in owners),
         }

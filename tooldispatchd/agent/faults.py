@@ -1,5 +1,6 @@
 """The faults that the agent layer itself gives."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -77,6 +78,19 @@ def never_in_background(tool: str) -> Fault:
 def queue_full(queue: str) -> Fault:
     """No room for the call in `queue`, where calls wait for their turn."""
     return Fault(Code.QUEUE_FULL, "too many calls are waiting", {"queue": queue, "retry_after_ms": RETRY_AFTER_MS})
+
+
+def rate_limited(queue: str, after_s: float | None) -> Fault:
+    """The call comes too soon after others in `queue`."""
+    after_ms = RETRY_AFTER_MS if after_s is None else math.ceil(after_s * 1000)
+    return Fault(Code.RATE_LIMITED, f"calls come too often to {queue}", {"queue": queue, "retry_after_ms": after_ms})
+
+
+def resting(name: str, after_s: float) -> Fault:
+    """What `name` is of, a tool or a server, failed so often that it is not called for a while."""
+    reason = "it failed too often, and rests"
+    extras: dict[str, object] = {"server": name, "reason": reason, "retry_after_ms": math.ceil(after_s * 1000)}
+    return Fault(Code.SERVER_UNAVAILABLE, f"{name} is not called now: {reason}", extras)
 
 
 def too_many(what: str, limit: int) -> Fault:

@@ -6,15 +6,17 @@ from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.agent.calls.call import Call, Plan, Starter
+from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Checking
+from tooldispatchd.agent.calls.starter import Starter
+from tooldispatchd.agent.calls.steps import PolicySteps
 from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
 from tooldispatchd.agent.programs.reusing import Reusers
 from tooldispatchd.agent.session.lineage import Levels
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.tools.sharing import Sharing
 from tooldispatchd.calls.census import Census
-from tooldispatchd.calls.gate import Gate, Turns
+from tooldispatchd.calls.gate import Gate, GateVerdict, Turns, kept_of
 from tooldispatchd.calls.hints import Hints
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.refusals import Refusals
@@ -31,25 +33,20 @@ class FairLimiter:
     """At most `number` tasks are inside; those that wait are let in by turns."""
 
     def __init__(self, number: int) -> None:
-        self._gate: Gate[trio.Event] = Gate(number)
+        self._gate: Gate[trio.Event] = Gate(number, kept=kept_of(number))
 
     @asynccontextmanager
     async def of(self, turns: Turns) -> AsyncIterator[None]:
         """A place for one task: entering waits for it, leaving gives it back."""
         let_in = trio.Event()
-        is_in = self._gate.enter(*turns, let_in)
+        is_in = self._gate.enter(let_in, turns) is GateVerdict.IN
         try:
             if not is_in:
                 await let_in.wait()
             yield
         finally:
-            # It may have been let in at the very moment at which it was cancelled.
-            if is_in or let_in.is_set():
-                following = self._gate.leave(*turns)
-                if following is not None:
-                    following.set()
-            else:
-                self._gate.withdraw(*turns, let_in)
+            for following in self._gate.leave(let_in):
+                following.set()
 
 
 # Four children a core keep the cores busy while some of them wait, and are few enough to be run in time.
@@ -120,20 +117,26 @@ class Services:
         self.sharing: Final = Sharing(home, setup.log)
         self.searching: Final = FairLimiter(1)
         self.accounts: Final = accounts
-        self.starter: Final = Starter()
+        self.starter: Final[Starter[Call]] = Starter(timer)
 
 
 class DaemonState:
     """What all agents share and what changes while the daemon runs: places, memory, counts.
 
     `processes` shares the places for children between agents; agents that are children have places of their own in
-    `agents`, since one of them may wait for a tool that needs one of the others.
+    `agents`, since one of them may wait for a tool that needs one of the others. The steps are those by which a call
+    has such a place; `policies` makes those that the configuration asks for.
     """
 
     def __init__(self, setup: Setup, *, cores: int, uid: int, memory: Memory | None = None) -> None:
         places = setup.limits.processes or PROCESSES_A_CORE * cores
-        self.processes: Final[Gate[Call]] = Gate(places)
+        self.processes: Final[Gate[Call]] = Gate(places, kept=kept_of(places))
         self.agents: Final[Levels[Call]] = Levels(places)
+        self.program_place: Final = GateStep(StepOrder.PROGRAM_PLACE, "programs", lambda _: self.processes)
+        self.agent_place: Final = GateStep(
+            StepOrder.AGENT_PLACE, "agents", lambda context: self.agents.at(context.lineage.depth)
+        )
+        self.policies: Final = PolicySteps(setup.catalog.config)
         self.memory: Final = memory or Memory(setup.limits.buffered_bytes)
         # The daemon's own user, or root, could stop it anyway: their sessions are not bounded one by one.
         self.open_sessions: Final = Census({uid, 0})

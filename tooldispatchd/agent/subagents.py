@@ -71,6 +71,7 @@ class AgentChannel:
 
     def serve(self, call: Call) -> None:
         """From now on the child serves `call`: its own calls end when that one does."""
+        self._lineage.serves = call
         self._lineage.until = call.until
         self._lineage.traceparent = call.traceparent
         call.request.child = self.number
@@ -118,7 +119,7 @@ class AgentChannel:
         if not self._closed.is_set():
             self._runtime.setup.log.warning("agent not torn down in time", session=self.number, within_s=CLOSE_S)
         self._report(EventKind.CHILD_FINISHED)
-        self._child = None
+        self._child = self._lineage.serves = None
         while self._ports:
             os.close(self._ports.pop())
         while self._files:

@@ -1,1 +1,1 @@
-"""The life of a call: outcomes, admission, deadlines, connection states. Pure."""
+"""The life of a call: outcomes, gates, deadlines, connection states. Pure."""

@@ -15,10 +15,12 @@ MAX_ASKED_S: Final = 300.0
 
 
 class Backoff:
+    """The waits after `failures` that came before."""
+
     __slots__ = ("_failures",)
 
-    def __init__(self) -> None:
-        self._failures = 0
+    def __init__(self, failures: int = 0) -> None:
+        self._failures = failures
 
     def wait_s(self, lived_s: float, chance: float, *, asked_s: float = 0.0) -> float:
         """Seconds until the next opening, after a connection that was open for `lived_s` (0 if it never was).

@@ -1,19 +1,16 @@
-"""One call that does not end at once, as a state machine: it ends once, and gives back what it has. Pure.
+"""One call that does not end at once, as a state machine: it ends once. Pure.
 
-    NEW ─▶ LINED ─▶ HELD ─▶ READING ─▶ WAITING ─▶ ADMITTED ─▶ GATED ─▶ PASSED ─▶ RUNNING ─▶ STOPPING ─▶ ENDED
-                                                     │    ▲
-                                                     BARRED
+    NEW ─▶ LINED ─▶ HELD ─▶ READING ─▶ WAITING ⇄ RUNNING ─▶ STOPPING ─▶ ENDED
 
 A call may skip any state before RUNNING, and any state may go to ENDED. It is LINED up until those before it have
 ended, where its agent's calls have an order; HELD until its server has answered, READING while a checker reads its
-input, WAITING for a place among its agent's calls, BARRED until it has the state that its tool keeps for itself,
-GATED for a place at its tool's gate.
-The caller does what `apply` returns.
+input, WAITING for its turn at one gate after the other, and again before it is tried again. The caller does what
+`apply` returns.
 """
 
 import math
 from enum import Enum, StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.wire.faults import Code, Fault
@@ -27,10 +24,6 @@ class CallState(Enum):
     HELD = "held"
     READING = "reading"
     WAITING = "waiting"
-    ADMITTED = "admitted"  # it has a place among its agent's calls
-    BARRED = "barred"
-    GATED = "gated"
-    PASSED = "passed"  # it has a place at the gate too
     RUNNING = "running"
     STOPPING = "stopping"  # it was told to end, and something of it is still left
     ENDED = "ended"
@@ -46,10 +39,6 @@ class CallEvent(Enum):
     HOLD = "hold"
     READ = "read"
     WAIT = "wait"
-    ADMIT = "admit"
-    BAR = "bar"  # another call has the state that its tool keeps
-    GATE = "gate"
-    LET_IN = "let_in"  # at the gate
     START = "start"
     STOP = "stop"  # cancelled, or a limit has passed
     FINISH = "finish"  # nothing of it is left
@@ -72,23 +61,15 @@ class Reason(Enum):
     LIMIT = "limit"  # the tool's own limit has passed
 
 
-class ToDo(NamedTuple):
-    """What a step asks of the caller, in this order."""
+class ToDo(Enum):
+    """What a step asks of the caller."""
 
-    leave_queue: bool = False
-    """Take the call out of what it waits in."""
-    halt: bool = False
+    NOTHING = "nothing"
+    HALT = "halt"
     """Tell the tool to end it; FINISH comes when nothing of it is left."""
-    end: bool = False
-    """Answer it with the machine's `outcome`."""
-    free_gate: bool = False
-    """Give its place at the gate back."""
-    free_place: bool = False
-    """Give its place among its agent's calls back."""
+    END = "end"
+    """Give back what it has, and answer it with the machine's `outcome`."""
 
-
-NOTHING: Final = ToDo()
-_UNQUEUE: Final = ToDo(leave_queue=True, end=True)
 
 _S, _E = CallState, CallEvent
 # Which events take a state on to which other one; what waits is not ended by the steps between.
@@ -98,38 +79,22 @@ _STEPS: Final[dict[CallState, dict[CallEvent, CallState]]] = {
         _E.HOLD: _S.HELD,
         _E.READ: _S.READING,
         _E.WAIT: _S.WAITING,
-        _E.ADMIT: _S.ADMITTED,
+        _E.START: _S.RUNNING,
     },
-    _S.LINED: {_E.HOLD: _S.HELD, _E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
-    _S.HELD: {_E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
-    _S.READING: {_E.WAIT: _S.WAITING, _E.ADMIT: _S.ADMITTED},
-    _S.WAITING: {_E.ADMIT: _S.ADMITTED},
-    _S.ADMITTED: {_E.BAR: _S.BARRED, _E.GATE: _S.GATED, _E.START: _S.RUNNING},
-    _S.BARRED: {_E.ADMIT: _S.ADMITTED},
-    _S.GATED: {_E.LET_IN: _S.PASSED},
-    _S.PASSED: {_E.START: _S.RUNNING},
+    _S.LINED: {_E.HOLD: _S.HELD, _E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
+    _S.HELD: {_E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
+    _S.READING: {_E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
+    _S.WAITING: {_E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
+    _S.RUNNING: {_E.WAIT: _S.WAITING},
 }
-# The work left where a call ends in a state.
-_ENDS: Final[dict[CallState, ToDo]] = {
-    _S.NEW: ToDo(end=True),
-    # The order is told of the end of each of its calls anyway.
-    _S.LINED: ToDo(end=True),
-    _S.HELD: _UNQUEUE,
-    _S.READING: _UNQUEUE,
-    _S.WAITING: _UNQUEUE,
-    _S.ADMITTED: ToDo(end=True, free_place=True),
-    **dict.fromkeys((_S.BARRED, _S.GATED), ToDo(leave_queue=True, end=True, free_place=True)),
-    _S.PASSED: ToDo(end=True, free_gate=True, free_place=True),
-    _S.RUNNING: ToDo(end=True, free_gate=True, free_place=True),
-    _S.STOPPING: ToDo(end=True, free_gate=True, free_place=True),
-}
+_ENDING: Final = frozenset(CallState) - {_S.ENDED}
 TRANSITIONS: Final[dict[tuple[CallState, CallEvent], tuple[CallState, ToDo]]] = {
-    **{(state, event): (to, NOTHING) for state, steps in _STEPS.items() for event, to in steps.items()},
-    **{(state, event): (_S.ENDED, todo) for state, todo in _ENDS.items() for event in (_E.STOP, _E.FINISH)},
+    **{(state, event): (to, ToDo.NOTHING) for state, steps in _STEPS.items() for event, to in steps.items()},
+    **{(state, event): (_S.ENDED, ToDo.END) for state in _ENDING for event in (_E.STOP, _E.FINISH)},
     # Only its tool ends a running call, and the first reason to end it counts.
-    (_S.RUNNING, _E.STOP): (_S.STOPPING, ToDo(halt=True)),
-    (_S.STOPPING, _E.STOP): (_S.STOPPING, NOTHING),
-    (_S.ENDED, _E.STOP): (_S.ENDED, NOTHING),
+    (_S.RUNNING, _E.STOP): (_S.STOPPING, ToDo.HALT),
+    (_S.STOPPING, _E.STOP): (_S.STOPPING, ToDo.NOTHING),
+    (_S.ENDED, _E.STOP): (_S.ENDED, ToDo.NOTHING),
 }
 STAGES: Final[dict[CallState, CallStage]] = dict.fromkeys(CallState, CallStage.QUEUE) | {
     _S.NEW: CallStage.OPENING,
@@ -143,10 +108,11 @@ class CallMachine:
     """One call. `outcome` is how it ends: what stopped it, else what it was finished with.
 
     It has one deadline at a time, `ends_at` in seconds of the caller's clock: while it waits, the limit of that from
-    when it began to; while it runs, its tool's from its start; and always what its agent allows, `allowed_s`.
+    when it began to; while it runs, its tool's from its start; and always what its agent allows, `allowed_s`. It
+    `is_limit` where that comes no sooner.
     """
 
-    __slots__ = ("_allowed_s", "_is_limit", "_limit_s", "ends_at", "outcome", "ran_at", "started_at", "state")
+    __slots__ = ("_allowed_s", "_limit_s", "ends_at", "is_limit", "outcome", "ran_at", "started_at", "state")
 
     def __init__(self, now: float, allowed_s: float = math.inf) -> None:
         self.state = CallState.NEW
@@ -157,7 +123,7 @@ class CallMachine:
         self.ends_at = now + allowed_s
         self._allowed_s = allowed_s
         self._limit_s = math.inf
-        self._is_limit = False
+        self.is_limit = False
 
     def apply(self, event: CallEvent, outcome: Outcome | None = None) -> ToDo:
         """Move on; STOP and FINISH bring an outcome. Raises `RuntimeError`, naming both, for an event out of place."""
@@ -179,19 +145,23 @@ class CallMachine:
         if self.state is CallState.RUNNING:
             self.ran_at = since
         self._limit_s = limit_s
-        deadline = self.started_at + self._allowed_s
         limit_at = since + limit_s
-        self._is_limit = limit_at <= deadline
-        self.ends_at = limit_at if self._is_limit else deadline
+        self.is_limit = limit_at <= self.deadline
+        self.ends_at = min(limit_at, self.deadline)
         return self.ends_at
+
+    @property
+    def deadline(self) -> float:
+        """What its agent allows."""
+        return self.started_at + self._allowed_s
 
     def timeout(self, name: str, doing: str | None = None) -> tuple[Fault, Reason]:
         """The fault of a call of the tool `name` at `ends_at`, and its reason; `doing` is what a chain waited for."""
-        limit_ms = (self._limit_s if self._is_limit else self._allowed_s) * 1000
+        limit_ms = (self._limit_s if self.is_limit else self._allowed_s) * 1000
         stage = STAGES[self.state]
         detail = f"{name} was not done within {limit_ms:.0f} ms (stage {stage})"
         extras: dict[str, object] = {"limit_ms": round(limit_ms), "stage": stage.value}
         if doing is not None:
             detail = f"{detail}: it waited for {doing}"
             extras["process"] = doing
-        return Fault(Code.TIMEOUT, detail, extras), Reason.LIMIT if self._is_limit else Reason.CANCELLED
+        return Fault(Code.TIMEOUT, detail, extras), Reason.LIMIT if self.is_limit else Reason.CANCELLED

@@ -1,50 +1,24 @@
 """What tools of one session keep between their calls: a small JSON object under each name. Pure.
 
-    enter ──▶ value ──▶ (the call) ──▶ keep, where it succeeded ──▶ leave ──▶ the next call of that name
-
-Calls under one name come one at a time, in the order in which they asked: so none of their changes is lost. It is gone
-with the session.
+Calls of tools that keep one name come one at a time (they pass its gate alone), so that none of their changes is lost.
+It is gone with the session.
 """
 
-from collections import deque
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from tooldispatchd.calls.memory import Holding
-
-CallT = TypeVar("CallT")
 
 NOTHING: Final = b"{}"
 
 
-class States(Generic[CallT]):
-    """The states of one session, and the calls that wait for their turn at one; `holding` bounds what is kept."""
+class States:
+    """The states of one session; `holding` bounds what is kept."""
 
-    __slots__ = ("_holding", "_lines", "_values")
+    __slots__ = ("_holding", "_values")
 
     def __init__(self, holding: Holding) -> None:
         self._holding = holding
         self._values: dict[str, bytes] = {}
-        # The first of each has its turn.
-        self._lines: dict[str, deque[CallT]] = {}
-
-    def enter(self, name: str, call: CallT) -> bool:
-        """Whether it is the call's turn; else it waits in line."""
-        line = self._lines.setdefault(name, deque())
-        line.append(call)
-        return len(line) == 1
-
-    def withdraw(self, name: str, call: CallT) -> None:
-        """Take a call that waits out of its line."""
-        self._lines[name].remove(call)
-
-    def leave(self, name: str) -> CallT | None:
-        """The call whose turn it was has ended; whose turn it is now."""
-        line = self._lines[name]
-        line.popleft()
-        if line:
-            return line[0]
-        del self._lines[name]
-        return None
 
     def value(self, name: str) -> bytes:
         """What is kept, as JSON; an empty object where nothing is yet."""

@@ -42,6 +42,18 @@ def set_going(tool: str, config: Config) -> Iterator[Node]:
             waiting += reversed(tuple(_next(node, config)))
 
 
+def reached(top: Node, config: Config) -> Iterator[Node]:
+    """All tools and processes that come of a tool or a process, those that its agents may call too; each once."""
+    seen: set[Node] = {top}
+    waiting = deque([top])
+    while waiting:
+        for node in _next(waiting.popleft(), config):
+            if node not in seen and node[1] in (config.tools if node[0] == TOOL else config.processes):
+                seen.add(node)
+                waiting.append(node)
+                yield node
+
+
 def needs(tool: str, config: Config) -> tuple[str, ...]:
     """The tools that the chains of a tool lift, and those that theirs do; each once, in the order they come."""
     return tuple(name for kind, name in set_going(tool, config) if kind == TOOL and name != tool)

@@ -11,13 +11,15 @@ import msgspec
 
 from tooldispatchd.catalog.callgraph import find_cycles
 from tooldispatchd.catalog.choosing import alias_problems, aliases_of
+from tooldispatchd.catalog.deadlocks import find_deadlocks
 from tooldispatchd.catalog.enforcement import Enforceable
 from tooldispatchd.catalog.meanings import Declared, build_types, strip_stream, to_schema
+from tooldispatchd.catalog.policy import queue_problems
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.processes import Process, unrun_agents
 from tooldispatchd.catalog.profiles import Profile, build_profiles, digest_of, disabled_uses, token_problem
 from tooldispatchd.catalog.rest.declared import RestApi, build_apis
-from tooldispatchd.catalog.servers import Binding, binding_of, build_servers
+from tooldispatchd.catalog.servers import Binding, binding_of, build_servers, path_of
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.tools import DeclaredTool, build_tools
@@ -98,8 +100,13 @@ def build_catalog(
     profiles, unknown = build_profiles(config, servers)
     problems = [*problems, *apis.problems, *wrong_tools, *alias_problems(config), *unknown]
     problems = [*problems, *find_cycles(config), *wrong]
+    placed = [(path_of(name, config, servers), binding.spec) for name, binding in servers.items()]
+    problems += queue_problems(config, placed)
     # What is not there, or wrong in itself, has been told.
-    problems = problems or workspace_problems(config, profiles, servers)
+    problems = problems or [
+        *workspace_problems(config, profiles, servers),
+        *find_deadlocks(config, profiles, servers),
+    ]
     if problems:
         return problems
     warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]

@@ -16,6 +16,7 @@ from tooldispatchd.catalog.confinement import Means, confinement_of, size_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
 from tooldispatchd.catalog.fromschema import describe
 from tooldispatchd.catalog.globs import NameList
+from tooldispatchd.catalog.policyspec import QueueSpec
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.rest.declared import lines_of
@@ -40,6 +41,7 @@ def explain(catalog: Catalog, where: Callable[[Path], str] | None = None) -> lis
     explanation = _Explanation(catalog, where)
     return [
         *explanation.types(),
+        *(line for name, queue in catalog.config.queues.items() for line in queue_lines(name, queue)),
         *(line for name in catalog.tools for line in explanation.tool(name)),
         *explanation.processes(),
         *(line for name in catalog.servers for line in explanation.server(name)),
@@ -91,6 +93,7 @@ class _Explanation:
         yield from _indented([] if tool.rest is None else lines_of(tool.rest, default_s))
         limits = (spec.call_s, self._limit_of_peer(tool), default_s)
         yield f"{_INDENT}limit: {next(limit for limit in limits if limit is not None):g} s"
+        yield from _indented(policy_lines(spec))
         if spec.mode is not None:
             yield f"{_INDENT}{'each call' if spec.mode == 'background' else 'a call that asks for it'} is a job"
         callers = [each for each, profile in self._catalog.profiles.items() if name in profile.tools]
@@ -142,6 +145,7 @@ class _Explanation:
         end = ", anew after each end" if spec.restart == "backoff" else ""
         yield f"{_INDENT}connections: {number}, {begin}{end}"
         yield from (f"{_INDENT}{line}" for line in _stated(spec, self._config.limits))
+        yield from _indented(policy_lines(spec))
         if spec.command is not None:
             yield from _indented(kept_lines(spec, self._catalog.enforceable))
         if spec.url is not None:
@@ -241,10 +245,36 @@ def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
         yield "a tool is also called by the last part of its name"
     if spec.order is not None:
         yield f"calls run: {spec.order}"
+    if spec.queue is not None:
+        yield f"calls wait in: queue {spec.queue}"
     if spec.mcp_resources is False:
         yield "offers no resources and prompts"
     elif spec.mcp_resources:
         yield "offers: the resources and prompts of its servers"
+
+
+def policy_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:
+    """What calls wait for, and what is done where they fail, as far as one table says it."""
+    if spec.queue is not None:
+        yield f"waits in: queue {spec.queue}"
+    if spec.priority is not None:
+        yield f"priority: {spec.priority}"
+    if spec.exclusive is not None:
+        shared = ", which it only looks at" if spec.read_only is True else ""
+        yield f"has for itself: {spec.exclusive}{shared}"
+    if spec.idempotent:
+        which = f" of {_cut(', '.join(spec.idempotent))}" if isinstance(spec.idempotent, tuple) else ""
+        yield f"tried again: calls{which} that could not be done"
+    if spec.breaker is not None:
+        yield f"rests after failures: {spec.breaker}"
+
+
+def queue_lines(name: str, spec: QueueSpec) -> Iterator[str]:
+    """A queue, and its bounds."""
+    bounds = (("at once", spec.concurrent), ("of one agent at once", spec.per_agent))
+    said = [f"{count:,} {what}" for what, count in bounds if count is not None]
+    said += [] if spec.rate is None else [spec.rate]
+    yield f"queue {name}: {', '.join(said)}; {spec.waiting:,} may wait"
 
 
 def _users_of_processes(catalog: Catalog) -> dict[str, list[str]]:

@@ -25,6 +25,9 @@ ORDER_PATTERN: Final = r"^(parallel|sequential|batched:[1-9][0-9]{0,5})$"
 OUTPUT_PATTERN: Final = (
     r"^(json|text|lines|blocks|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})$"
 )
+DURATION_PATTERN: Final = r"[1-9][0-9]{0,5}(ms|s|m|h)"
+RATE_PATTERN: Final = r"^[1-9][0-9]{0,5}/(s|m|h)( burst [1-9][0-9]{0,5})?$"
+BREAKER_PATTERN: Final = rf"^[1-9][0-9]{{0,3}} in {DURATION_PATTERN}, rest {DURATION_PATTERN}$"
 # RFC 6838, 4.2, with parameters where there are any.
 MEDIA_TYPE_PATTERN: Final = (
     r"^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}( *;[ !-~]*)?$"
@@ -59,6 +62,11 @@ HeaderName = Annotated[str, Meta(pattern=HEADER_NAME_PATTERN, max_length=128)]
 HeaderValue = Annotated[str, Meta(pattern=HEADER_VALUE_PATTERN, max_length=MAX_HEADER_CHARS)]
 HostPort = Annotated[str, Meta(pattern=HOST_PATTERN, max_length=260)]
 CallOrder = Annotated[str, Meta(pattern=ORDER_PATTERN)]
+# As a binding: other programs' configurations name both.
+QueueName = Annotated[str, Meta(pattern=BINDING_PATTERN)]
+ExclusiveName = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=128)]
+RateText = Annotated[str, Meta(pattern=RATE_PATTERN)]
+BreakerText = Annotated[str, Meta(pattern=BREAKER_PATTERN)]
 Argv = Annotated[tuple[Word, ...], Meta(min_length=1)]
 # Users or groups: by number, or by name on this machine. No `Meta` here, whose bounds are checked where names are
 # looked up: a union of three kinds with it crashes the interpreter at its end, now and then (msgspec 0.22).

@@ -23,6 +23,7 @@ from msgspec import Meta
 
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.openapispec import ApiName, OpenApiSpec
+from tooldispatchd.catalog.policyspec import PolicySpec, PriorityWord, QueueSpec
 from tooldispatchd.catalog.restspecs import AnnotationsSpec, ForeignRestSpec, RestApiSpec, RestSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
@@ -45,12 +46,14 @@ from tooldispatchd.catalog.speckinds import (
     HostPort,
     Name,
     Owners,
+    QueueName,
     Seconds,
     ServerToolName,
     Size,
     SomeWord,
     Word,
 )
+from tooldispatchd.catalog.toolboxspecs import ToolboxSpec
 
 # An agent that cancels a call wants it to end; a minute is long for that.
 StopSeconds = Annotated[float, Meta(ge=0, le=60)]
@@ -171,7 +174,7 @@ class HttpAuthSpec(Spec, frozen=True, kw_only=True):
     """The URL of its keys; by default what its metadata says."""
 
 
-class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
+class McpSpec(PolicySpec, frozen=True, kw_only=True):
     """`[mcp.NAME]`: an MCP server of its own for each agent that uses it; exactly one of `command` and `url`.
 
     Where a tool or an agent uses a server, such a table may also stand in the place of a binding's name. The program of
@@ -251,6 +254,11 @@ class McpSpec(ConfinedSpec, frozen=True, kw_only=True):
     with `tools`, those of them that it lists. An agent that asks for them
     [by itself](mcp.md#resources-and-prompts) gets them then, and never with `false`; by default where nothing narrows
     the server's tools."""
+    read_only: tuple[ServerToolName, ...] = ()
+    """Which of its tools, by name or [pattern](agents.md#patterns), only look at what `exclusive` names; beside those
+    of which it says so itself (`readOnlyHint`)."""
+    idempotent: tuple[ServerToolName, ...] = ()
+    """Which of its tools, by name or pattern, may be tried again: see `idempotent` of a tool."""
     meta: bool = False
     """With `true` each call tells it, in `_meta`, [whose call it is](mcp.md#what-a-server-is-told-of-a-call)."""
     trace: bool = False
@@ -331,7 +339,7 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
         return self.kind == "agent" and (self.tools is not None or self.mcp is not None)
 
 
-class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
+class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command`, `python`,
     `rest` and `builtin` runs it."""
 
@@ -359,6 +367,13 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     profile that offers every tool. With `false` it is offered to nobody, and there for chains alone."""
     call_s: Seconds | None = None
     """This tool's own limit in seconds, in the place of `limits.call_s`."""
+    read_only: bool | None = None
+    """With `true` it only looks at what its `exclusive` names, and shares that with others that do; by default what its
+    server says of it."""
+    idempotent: bool = False
+    """With `true` a call that ended with a fault of the category `unavailable` is tried again, up to twice, after about
+    1 and 2 s or what the fault says in `retry_after_ms`, as long as its deadline lets it. All retries of its calls are
+    at most a tenth of these, and ten. Only for tools that may do their work twice."""
     mode: Literal["background", "asked"] | None = None
     """With `background` each call becomes a job, as if the agent had asked for one; a profile without `jobs` cannot
     have such a tool. With `asked` a call does whose input says `"background": true`, for models that cannot ask
@@ -427,63 +442,6 @@ class ToolSpec(ConfinedSpec, frozen=True, kw_only=True):
     program gets TERM, and what is left after them is killed. By default it is killed at once."""
 
 
-class SearchSpec(Spec, frozen=True, kw_only=True):
-    """`search` of a toolbox: the engine that its tool asks."""
-
-    engine: Literal["searxng", "brave", "tavily"]
-    """What it speaks."""
-    url: Secret[SomeWord] | None = None
-    """Where it is; by default the engine's own service. SearXNG has none, and must be told."""
-    token: Secret[str] | None = None
-    """Its key, taken as it is written. At most one of `token`, `token_env` and `token_file`."""
-    token_env: SecretVariable[SomeWord] | None = None
-    """The variable of the daemon's environment that holds the key."""
-    token_file: SecretFile[SomeWord] | None = None
-    """The file that holds the key."""
-
-
-class ToolboxSpec(ConfinedSpec, frozen=True, kw_only=True):
-    """`[toolbox.NAME]`: a set of the tools that come with the daemon, run and shut in as this table says.
-
-    The keys of a sandbox that are left out are those of the set.
-    """
-
-    set: Literal["files", "shell", "web", "clock", "look", "scratchpad"] | None = None
-    """Which set it is; by default the one that the table is named for."""
-    tools: tuple[str, ...] | None = None
-    """Which of its tools are offered, by name or pattern; by default all."""
-    deny: tuple[str, ...] = ()
-    """Which are not."""
-    prefix: Name | None = None
-    """What stands before their names, with an underscore: with `docs` the tool `read` is `docs_read`. A second toolbox
-    of a set needs one."""
-    workspace: SomeWord = "workspace"
-    """The directory in which its tools work; by default the session's [workspace](#workspaces)."""
-    call_s: Seconds | None = None
-    """The limit of each of its tools, in seconds, in the place of the tool's own."""
-    env: dict[EnvName, Secret[Word]] = {}
-    """Variables of its tools, and of the commands that they run, as of a tool."""
-    guard: Literal["block", "warn", "off"] | None = None
-    """For `files`: whether a file must have been read by the session, and not have changed since, before it is changed.
-    `"block"`, the default, refuses; `"warn"` says so and goes on."""
-    session: bool | None = None
-    """For `shell`: with `true` exported variables and directory of `bash`, and what `python` has defined, live on
-    between the calls of an agent."""
-    hosts: tuple[SomeWord, ...] | None = None
-    """For `web`: the only hosts that may be fetched from, by name or as `*.example.com`."""
-    deny_hosts: tuple[SomeWord, ...] | None = None
-    """For `web`: hosts that may not."""
-    private: bool | None = None
-    """For `web`: with `true` addresses of this machine and of private networks may be fetched from, too."""
-    max_bytes: Annotated[int, Meta(ge=KIB, le=64 * MIB)] | None = None
-    """For `web`: how much of a page is read, by default 8 MiB."""
-    search: SearchSpec | None = None
-    """For `web`: the engine of the tool `search`, which is offered only with one."""
-    shared: SomeWord | None = None
-    """For `scratchpad`: a directory in which the sessions of each profile share one; by default each session has its
-    own."""
-
-
 class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     """`[agents.NAME]`: what an agent under this profile may call; what is left out is not offered."""
 
@@ -528,6 +486,11 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     """How an agent's calls run, inline ones too: `"parallel"`, as they come; `"sequential"`, one at a time in the order
     they came; `"batched:N"`, in groups of N, each when the one before it has ended. Without it the agent's `hello` may
     say one; by default they are parallel."""
+    queue: QueueName | None = None
+    """The [queue](#queuesname) in which all calls of its agents wait, beside those of their tools and servers. Only the
+    tools for jobs, and those that find others, do not."""
+    priority: PriorityWord | None = None
+    """How soon they have their turns, in each queue, where neither the tool nor its server says it."""
     jobs: bool = True
     """With `false` nothing runs in the background, and `job_wait`, `job_read`, `job_list`, `job_stop` are not
     offered."""
@@ -549,6 +512,8 @@ class Config(Spec, frozen=True, kw_only=True):
     """Where agents come in, and the end: [`[daemon]`](#daemon)."""
     limits: LimitsSpec = LimitsSpec()
     """Every bound that a site may want to move: [`[limits]`](#limits)."""
+    queues: dict[QueueName, QueueSpec] = {}
+    """Where calls wait for one another: [`[queues.NAME]`](#queuesname)."""
     types: dict[str, str] = {}
     """Names for types; each may be used in every other one and in the `type` of tools and processes:
     [`[types]`](#types)."""

@@ -2,6 +2,7 @@
 
     {"mcpServers": {"NAME": {"command": …, "args": […], "env": {…}, "cwd": …}}}
     {"servers": {"NAME": {"type": "http", "url": …, "headers": {…}}}}
+    {"queues": {"NAME": {"concurrent": 3}}}
     {"restTools": {"NAME": {"method": …, "url": …, "parametersSchema": {…}}}}
 
 Only the form of the file is checked here. The servers are checked as all of `[mcp]` is, and the requests as all of
@@ -94,7 +95,8 @@ class McpJson(msgspec.Struct, frozen=True):
     """The `files` that were read, as reports name them, and where each server's table was written, by its binding, and
     each request, by its name.
 
-    `problems` are those of the key `mcp_json` and of servers' tables, `mistakes` those of the files themselves.
+    `problems` are those of the key `mcp_json` and of servers' tables, `mistakes` those of the files themselves. Some
+    have queues beside the servers.
     """
 
     files: tuple[str, ...] = ()
@@ -103,11 +105,12 @@ class McpJson(msgspec.Struct, frozen=True):
     mistakes: tuple[Mistake, ...] = ()
     warnings: tuple[str, ...] = ()
     requests: dict[str, ServerSource] = {}
+    queues: dict[str, ServerSource] = {}
 
     def place_of(self, path: Path) -> tuple[str, int] | None:
         """The file and the line of what stands at `path`, or of the nearest around it; None where it is elsewhere."""
-        tables = {"mcp": self.servers, REQUESTS: self.requests}.get(str(path[0]) if len(path) > 1 else "", {})
-        written = tables.get(str(path[1])) if tables else None
+        sections = {"mcp": self.servers, REQUESTS: self.requests, "queues": self.queues}
+        written = sections.get(str(path[0]), {}).get(str(path[1])) if len(path) > 1 else None
         if written is None or (len(path) > 2 and path[2] in written.own):
             return None
         if path[2:3] == ("env",) and len(path) == 4 and path[3] in written.variables:
@@ -155,6 +158,7 @@ class _Reader:
         self._where = where
         self._files: list[str] = []
         self._servers: dict[str, ServerSource] = {}
+        self._queues: dict[str, ServerSource] = {}
         self._requests: dict[str, ServerSource] = {}
         self._problems = list(named.problems)
         self._mistakes: list[Mistake] = []
@@ -168,7 +172,7 @@ class _Reader:
                 close = nearest(str(name), self._servers)
                 self._problems.append(Problem(("mcp", name), NO_WAY, allowed=_ONE_OF_THEIRS, nearest=close))
         collected = (tuple(self._problems), tuple(self._mistakes), tuple(self._warnings))
-        return McpJson(tuple(self._files), self._servers, *collected, self._requests)
+        return McpJson(tuple(self._files), self._servers, *collected, self._requests, self._queues)
 
     def add(self, file: NamedFile) -> None:
         """Put the servers of one file into the table."""
@@ -197,9 +201,7 @@ class _Reader:
         defaults = top.get("defaults")
         if isinstance(defaults, dict):
             places = msgspec.structs.replace(places, call_s=self._default_call_s(shown, lines, cast("Table", defaults)))
-        if "queues" in top:
-            why = '"queues" is not yet available; limits.in_flight bounds the calls of one agent'
-            self._warnings.append(f"{shown}:{lines.line_of(('queues',))}: {why}")
+        self._add_queues(shown, lines, top.get("queues"))
         for name, entry in cast("Table", requests).items() if isinstance(requests, dict) else ():
             self._add_request(shown, lines, str(name), entry)
         known = {section, "queues", *((REQUESTS,) if isinstance(requests, dict) else ())}
@@ -211,6 +213,23 @@ class _Reader:
         for key in filter(may_restrict, unknown if open_ones else ()):
             why = f'{quoted(key)} may restrict servers: say "tools", "deny" or "enabled" of each in [mcp.NAME]'
             self._mistakes.append(Mistake(shown, lines.line_of((key,)), f"{why}; said nowhere: {listed(open_ones)}"))
+
+    def _add_queues(self, file: str, lines: FileLines, queues: object) -> None:
+        """Put the queues of a file into `[queues]`; what the configuration itself says of one holds alone."""
+        own = self._table.setdefault("queues", {}) if queues else {}
+        if queues and not isinstance(queues, dict):
+            self._mistakes.append(Mistake(file, lines.line_of(("queues",)), "queues: an object is allowed"))
+        if not isinstance(queues, dict) or not isinstance(own, dict):
+            # The schema refuses the other.
+            return
+        for name, queue in cast("Table", queues).items():
+            written = ServerSource(file, lines, ("queues", name))
+            if name in self._queues:
+                if own[name] != queue:
+                    why = f"queues.{name} is another one at {self._queues[name]}"
+                    self._mistakes.append(Mistake(file, lines.line_of(written.path), why))
+            elif name not in own:
+                own[name], self._queues[name] = queue, written
 
     def _default_call_s(self, shown: str, lines: FileLines, defaults: Table) -> float | None:
         """The seconds for a call of each server of a file, of what holds for all of them."""

@@ -12,9 +12,10 @@ import msgspec
 from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.globs import NameList, is_glob
 from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.policyspec import POLICY_KEYS
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import TOKENS
-from tooldispatchd.catalog.specs import ToolboxSpec
+from tooldispatchd.catalog.toolboxspecs import ToolboxSpec
 from tooldispatchd.catalog.tools import WAYS
 from tooldispatchd.config.key_patterns import Table
 from tooldispatchd.config.made_tools import MadeTools
@@ -25,7 +26,7 @@ SEARCH: Final = "search"
 HOW_TO_SEARCH: Final = 'search = { engine = "brave", token_env = "BRAVE_KEY" }'
 _PACKAGE: Final = "tooldispatchd.toolbox"
 _TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(ToolboxSpec)}
-_ANY_SET: Final = frozenset({"set", "tools", "deny", "prefix", "workspace", "call_s", "env", *KEYS})
+_ANY_SET: Final = frozenset({"set", "tools", "deny", "prefix", "workspace", "call_s", "env", *KEYS, *POLICY_KEYS})
 
 
 class _Toolbox:
@@ -89,7 +90,7 @@ class _Toolbox:
         return [name for name in names if not denied.admits(name) and (name != SEARCH or has_engine)]
 
     def _tool(self, name: str, builtin: Builtin) -> Table:
-        stated = {key: self.table[key] for key in (*KEYS, "call_s") if key in self.table}
+        stated = {key: self.table[key] for key in (*KEYS, *POLICY_KEYS, "call_s") if key in self.table}
         env = cast("Table", self.table.get("env", {}))
         options = {key: self.table[key] for key in self.set.options if key in self.table}
         if SEARCH in options:
@@ -192,6 +193,8 @@ def _written_out(name: str, builtin: Builtin, set_name: str, options: dict[str, 
         made["write"] = [options["shared"]]
     optional = {"call_s": builtin.call_s, "mode": builtin.mode, "doc": doc_of(name)}
     made |= {key: value for key, value in optional.items() if value is not None}
+    if builtin.read_only:
+        made["read_only"] = True
     if builtin.state is not None and keeps_state(set_name, options):
         made["state"] = builtin.state
     return made

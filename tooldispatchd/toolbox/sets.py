@@ -23,6 +23,8 @@ class Builtin(msgspec.Struct, frozen=True, kw_only=True):
     resident: bool = True
     """Whether its calls run in workers: not what runs what it is given, or takes its time."""
     mode: Literal["asked"] | None = None
+    read_only: bool = False
+    """Whether it changes nothing but what the session knows."""
 
 
 class ToolSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +62,7 @@ SETS: Final[dict[str, ToolSet]] = {
                 title="Read a file",
                 hint="Read a file before you change it, with read and not with a shell.",
                 state="files",
+                read_only=True,
             ),
             "write": Builtin(
                 function="writing:write",
@@ -89,27 +92,32 @@ SETS: Final[dict[str, ToolSet]] = {
                 function="listing:list_directory",
                 title="List a directory",
                 hint="list shows one directory; tree shows what is below it.",
+                read_only=True,
             ),
             "tree": Builtin(
                 function="listing:tree",
                 title="Show a tree of directories",
                 hint="Begin with tree where you do not know a project.",
+                read_only=True,
             ),
             "glob": Builtin(
                 function="listing:glob",
                 title="Find files by name",
                 hint="glob finds files by name, such as **/*.py.",
+                read_only=True,
             ),
             "grep": Builtin(
                 function="grep:grep",
                 title="Search in files",
                 hint="grep searches contents with a regular expression; use it, and not a shell's grep.",
+                read_only=True,
             ),
             "json_read": Builtin(
                 function="jsonfiles:json_read",
                 title="Read a value of a JSON file",
                 hint="json_read and json_write take a JSON Pointer, such as /scripts/test.",
                 state="files",
+                read_only=True,
             ),
             "json_write": Builtin(
                 function="jsonfiles:json_write",
@@ -173,12 +181,14 @@ SETS: Final[dict[str, ToolSet]] = {
                 title="Fetch a page",
                 hint="fetch reads one page or file of the web, as Markdown.",
                 resident=False,
+                read_only=True,
             ),
             "search": Builtin(
                 function="web.search:search",
                 title="Search the web",
                 hint="search finds pages; fetch reads them.",
                 resident=False,
+                read_only=True,
             ),
         },
     ),
@@ -189,6 +199,7 @@ SETS: Final[dict[str, ToolSet]] = {
                 function="clock:current_date",
                 title="Date and time",
                 hint="Ask current_date where the date matters; you cannot know it.",
+                read_only=True,
             ),
             "sleep": Builtin(
                 function="clock:sleep",
@@ -206,11 +217,13 @@ SETS: Final[dict[str, ToolSet]] = {
                 function="look:introspect",
                 title="Look at a code base",
                 hint='introspect shows the structure of the code base, and with "all" its contents.',
+                read_only=True,
             ),
             "environment": Builtin(
                 function="look:environment",
                 title="Look at the machine",
                 hint="environment tells the system, the programs and the limits that there are.",
+                read_only=True,
             ),
         },
     ),

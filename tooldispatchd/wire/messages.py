@@ -391,6 +391,8 @@ class EventKind(StrEnum):
     CHILD_FINISHED = "child_finished"
     SERVER_UP = "server_up"
     SERVER_DEAD = "server_dead"
+    BREAKER_OPENED = "breaker_opened"
+    BREAKER_CLOSED = "breaker_closed"
 
 
 class EventLine(msgspec.Struct, tag_field="__port", tag="event", omit_defaults=True, kw_only=True):

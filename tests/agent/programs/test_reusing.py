@@ -42,7 +42,7 @@ def reused_agent(world: World, name: str, script: str) -> CommandPlan:
         read=READ_ANYTHING,
         output=ACCEPT,
         limit_s=20.0,
-        gate=world.runtime.state.agents,
+        place=world.runtime.state.agent_place,
     )
 
 

@@ -51,9 +51,9 @@ async def test_agents_take_turns_at_a_tool_s_gate(autojump_clock: MockClock) -> 
         await wait_all_tasks_blocked()
         await modest.call("b1", "held")
         await wait_all_tasks_blocked()
-        for call_id in ("a1", "a2", "b1", "a3"):
+        for call_id in ("a1", "b1", "a2", "a3"):
             held.finish(call_id)
-        assert held.started == ["a1", "a2", "b1", "a3"]
+        assert held.started == ["a1", "b1", "a2", "a3"]
         await greedy.end_input()
         await modest.end_input()
 

@@ -15,7 +15,7 @@ from tooldispatchd.agent.calls.plans import TaskPlan
 from tooldispatchd.agent.programs.programs import Lent
 from tooldispatchd.agent.session.lineage import Levels, Lineage, RootUsage, closing_figures
 from tooldispatchd.agent.subagents import ANSWERS, REQUESTS
-from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.gate import Gate, GateVerdict
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.offered import Offered
@@ -60,11 +60,12 @@ async def test_a_root_with_many_agents_has_one_agent_s_turns_at_a_gate() -> None
             await many.call(str(number), "one")
         await until(lambda: count_waiting(held) == 3)
         await other.call("other", "held")
-        await until(lambda: count_waiting(held) == 4)
-        for ended in ("first", "1"):
+        await other.call("another", "held")
+        await until(lambda: count_waiting(held) == 5)
+        for ended in ("first", "other", "1"):
             held.finish(ended)
-        assert list(held.running) == ["other"]
-        held.finish("other")
+        assert list(held.running) == ["another"]
+        held.finish("another")
         for _ in range(2):
             held.finish("1")
         for _ in range(4):
@@ -75,7 +76,7 @@ async def test_a_root_with_many_agents_has_one_agent_s_turns_at_a_gate() -> None
 
 def count_waiting(plan: HeldPlan) -> int:
     assert plan.gate is not None
-    return sum(len(one.waiting) for group in plan.gate._groups.values() for one in group.holders.values())
+    return len(plan.gate._waiting)
 
 
 class KeptPlan(TaskPlan):
@@ -181,10 +182,9 @@ async def hear_from(root: Agent) -> Message:
 
 def test_levels_share_no_places() -> None:
     levels: Levels[str] = Levels(1)
-    assert levels.at(0) is levels
     assert levels.at(2) is levels.at(2)
-    entered = [levels.at(depth).enter("channel", "owner", "item") for depth in (0, 1, 2, 0, 1, 2)]
-    assert entered == [True, True, True, False, False, False]
+    entered = [levels.at(depth).enter(f"item {count}", ("x", "a")) for count in (1, 2) for depth in (0, 1, 2)]
+    assert entered == [GateVerdict.IN] * 3 + [GateVerdict.WAIT] * 3
 
 
 def test_the_figures_of_agents_below_are_in_the_root_s_last_line() -> None:

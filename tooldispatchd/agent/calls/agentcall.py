@@ -16,7 +16,7 @@ from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.content import Wanted
 from tooldispatchd.calls.jobs import Job
 from tooldispatchd.calls.outcome import Update
-from tooldispatchd.calls.stages import CallState, ToDo
+from tooldispatchd.calls.stages import CallState
 from tooldispatchd.calls.trace import is_traceparent
 from tooldispatchd.wire.messages import CallMeta, ContentKind, ShortReq
 from tooldispatchd.wire.session import SessionMachine
@@ -29,8 +29,10 @@ class HoldingCalls(Protocol):
     def machine(self) -> SessionMachine: ...
     def update(self, call: "AgentCall", update: Update) -> None: ...
     def run(self, call: "AgentCall") -> None: ...
+    def announce(self, call: "AgentCall") -> None: ...
+    def started(self, call: "AgentCall") -> None: ...
     def spawn(self, call: "AgentCall", task: Task) -> None: ...
-    def ended(self, call: "AgentCall", todo: ToDo) -> None: ...
+    def ended(self, call: "AgentCall") -> None: ...
 
 
 class AgentCall(Call):
@@ -39,7 +41,7 @@ class AgentCall(Call):
     `asked_kind` is the kind of content that was asked for, None where none was.
     """
 
-    __slots__ = ("_calls", "asked_kind", "bytes_in", "input", "is_read", "job", "key", "queued_at")
+    __slots__ = ("_calls", "asked_kind", "bytes_in", "input", "is_read", "job", "key")
 
     def __init__(self, calls: HoldingCalls, context: CallContext, body: ShortReq) -> None:
         allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000
@@ -49,7 +51,8 @@ class AgentCall(Call):
         # An invalid traceparent is ignored, as the Recommendation says; and who was called goes on where it stands.
         trace = body.traceparent
         traceparent = trace if trace is not None and is_traceparent(trace) else context.lineage.traceparent
-        super().__init__(context, body.id, body.name, traceparent=traceparent, allowed_s=allowed_s)
+        above = context.lineage.serves
+        super().__init__(context, body.id, body.name, traceparent=traceparent, above=above, allowed_s=allowed_s)
         machine = calls.machine
         self.asked_kind = wanted_kind(body, machine)
         if self.asked_kind is not None or machine.asked.details:
@@ -58,7 +61,6 @@ class AgentCall(Call):
         self.job: Job | None = None
         self.input: Raw | UnsetType = body.input
         self.bytes_in = 0 if isinstance(body.input, UnsetType) else len(body.input)
-        self.queued_at = 0.0
         # `line` is there before its turn has come.
         self.is_read = False
         self._calls = calls
@@ -70,6 +72,10 @@ class AgentCall(Call):
     @property
     def until(self) -> float:
         return self.machine.ends_at
+
+    @property
+    def is_beside(self) -> bool:
+        return self.job is not None and self.plan is not None and self.plan.may_ask_for_job
 
     @property
     def wants_updates(self) -> bool:
@@ -87,11 +93,24 @@ class AgentCall(Call):
     def run(self) -> None:
         self._calls.run(self)
 
+    def wait(self) -> None:
+        if self.job is not None:
+            self._calls.announce(self)
+        super().wait()
+
+    def begin(self) -> None:
+        if self.job is not None:
+            self._calls.announce(self)
+        super().begin()
+
+    def started(self) -> None:
+        self._calls.started(self)
+
     def spawn(self, task: Task) -> None:
         self._calls.spawn(self, task)
 
-    def ended(self, todo: ToDo) -> None:
-        self._calls.ended(self, todo)
+    def ended(self) -> None:
+        self._calls.ended(self)
 
     @property
     def known_as(self) -> str:

@@ -1,14 +1,17 @@
-"""A tool's plan, and one call that does not end at once.
+"""A tool's plan, the steps in it, and one call that does not end at once.
 
-`calls.stages` says what a call may do next; a `Call` does it: it sets its deadline, leaves the queue that it waits in,
-halts its tool, ends. An agent's own call (`AgentCall`) and one that a chain asks for (`InnerCall`) differ in how they
-end, and in where their task runs.
+`calls.stages` says what a call may do next; a `Call` does it: it takes the steps of its plan, sets its deadline, leaves
+what it waits for, halts its tool, ends. An agent's own call (`AgentCall`) and one that a chain asks for (`InnerCall`)
+differ in how they end, and in where their task runs.
+
+    take ─▶ take ─▶ take ─▶ the tool
+                              │
+    give ◀─ give ◀─ give ◀────┘ then it is answered, and leaves all the steps that it took
 """
 
 import math
-from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable
-from enum import Enum
+from collections.abc import Awaitable, Callable, Container, Hashable, Iterable
+from enum import Enum, IntEnum
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -17,12 +20,13 @@ import trio
 from msgspec import UNSET, Raw
 
 from tooldispatchd.agent.calls.checking import Checking, Now, Reader
-from tooldispatchd.agent.faults import CANCELLED
-from tooldispatchd.agent.session.lineage import Levels, Lineage, RootUsage
+from tooldispatchd.agent.calls.starter import Starter
+from tooldispatchd.agent.faults import CANCELLED, queue_full, rate_limited
+from tooldispatchd.agent.session.lineage import CallAbove, Lineage, RootUsage
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.deadlines import Entry
-from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.gate import Gate, GateVerdict, Priority, Turns
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Outcome, Update
@@ -30,7 +34,7 @@ from tooldispatchd.calls.stages import CallEvent, CallMachine, CallState, Reason
 from tooldispatchd.calls.states import States
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.children.grace import Grace
-from tooldispatchd.front.timer import Expiring, Timer
+from tooldispatchd.front.timer import Deferred, Expiring, Timer
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import CallMeta
 
@@ -38,21 +42,131 @@ from tooldispatchd.wire.messages import CallMeta
 LARGE_BYTES: Final = 64 * 1024
 
 
+class StepOrder(IntEnum):
+    """The steps of a call, in the order in which it takes them; what it gives back comes in the other direction.
+
+    Each call comes to gates in this order, and holds those that it has passed: so of two calls none ever waits for what
+    the other holds. An agent process keeps its place while its calls wait in queues, so that place comes before them.
+    """
+
+    RETRY = 1  # what comes after it is done anew where it could not be done
+    REST = 2  # refused at once where a breaker is open
+    OWN_PLACE = 3  # among the calls of its agent
+    STATE = 4  # that its tool keeps in its session
+    AGENT_PLACE = 5  # among agent processes
+    QUEUE = 6  # by their order in the file
+    EXCLUSIVE = 7  # by their names
+    PROGRAM_PLACE = 8  # among programs
+    BREAKER = 9
+
+
+class Waits(Enum):
+    """What a step says that the call waits for."""
+
+    WAITS = "its turn, with which `run` comes"
+
+
+WAITS: Final = Waits.WAITS
+
+
+class Step:
+    """One thing that happens to a call around its tool. It belongs to a plan, and so to many calls."""
+
+    __slots__ = ("order",)
+
+    def __init__(self, order: StepOrder) -> None:
+        self.order: Final = order
+
+    def take(self, call: "Call") -> Outcome | Literal[Waits.WAITS] | None:
+        """On the way to the tool: None where the call goes on; an outcome, which stands in the tool's place."""
+
+    def give(self, call: "Call", outcome: Outcome) -> Outcome | Literal[Waits.WAITS] | None:
+        """On the way back, unless the call is ended early: None where the outcome stays as it is; another one."""
+
+    def leave(self, call: "Call", outcome: Outcome) -> None:
+        """The call has ended so, or takes the step anew; called once for each time that it took it, or waited in it."""
+
+
+class GateStep(Step):
+    """A place at a gate, which `find` finds for a call, by its `name` in faults; None where it needs none.
+
+    A call below one that is inside has the place of that one: it would wait for what can only come after it.
+    """
+
+    __slots__ = ("_find", "_name", "_priority", "_whole")
+
+    def __init__(
+        self,
+        order: StepOrder,
+        name: str,
+        find: Callable[["CallContext"], Gate["Call"] | None],
+        *,
+        whole: bool = False,
+        priority: Priority = Priority.NORMAL,
+    ) -> None:
+        super().__init__(order)
+        self._name = name
+        self._find = find
+        self._whole = whole
+        self._priority = priority
+
+    def take(self, call: "Call") -> Fault | Literal[Waits.WAITS] | None:
+        gate = self._find(call.context)
+        if gate is None or (call.above is not None and call.above.is_at(gate)):
+            return None
+        now, until = (0.0, math.inf) if gate.rate is None else (trio.current_time(), call.waits_until)
+        turns = call.context.turns
+        verdict = gate.enter(call, turns, whole=self._whole, priority=self._priority, now=now, until=until)
+        if verdict is GateVerdict.FULL:
+            return queue_full(self._name)
+        if verdict is GateVerdict.LIMITED:
+            return rate_limited(self._name, gate.retry_after_s(now))
+        if verdict is GateVerdict.IN:
+            return None
+        call.context.starter.watch(gate)
+        return WAITS
+
+    def leave(self, call: "Call", _outcome: Outcome) -> None:
+        gate = self._find(call.context)
+        if gate is not None and call in gate:
+            call.context.starter.leave(gate, call)
+
+
+class _OwnPlace(Step):
+    """A place among the calls of its agent; a stage of a chain has that of its chain."""
+
+    __slots__ = ()
+
+    def take(self, call: "Call") -> Fault | Literal[Waits.WAITS] | None:
+        if call.request is not call:
+            return None
+        verdict = call.context.places.enter(call)
+        if verdict is GateVerdict.IN:
+            return None
+        return WAITS if verdict is GateVerdict.WAIT else queue_full("agent")
+
+    def leave(self, call: "Call", _outcome: Outcome) -> None:
+        if call.request is call:
+            for following in call.context.places.leave(call):
+                call.context.starter.start(following)
+
+
+OWN_PLACE: Final = _OwnPlace(StepOrder.OWN_PLACE)
+
+
 class Plan:
     """One tool as a session offers and calls it: what every kind of tool has.
 
-    Calls of tools with the same `state`, where they have one, are one at a time in each session.
-
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
-    a fault, or says that the call is too heavy for that; it is None for a tool that must wait. `gate` shares the places
-    for what a tool needs in the whole daemon; None where there is nothing to share. A tool that only looks at the
-    session's own calls `takes_place` of none. `gives_json` says that its answers are JSON, by its own type. One that
+    a fault, or says that the call is too heavy for that; it is None for a tool that must wait. `steps` are what a call
+    that waits goes through, in their order. A tool that only looks at the session's own calls has none of them, and
+    `takes_place` of no other. `gives_json` says that its answers are JSON, by its own type. One that
     `starts_agents` may start an agent with a channel of its own, itself or in a chain. Each call of one that is
     `in_background` becomes a job; of one that `may_ask_for_job` those whose input asks for it.
     """
 
     __slots__ = (
-        "gate",
+        "gives",
         "gives_json",
         "in_background",
         "kind",
@@ -65,7 +179,7 @@ class Plan:
         "read",
         "rendered",
         "starts_agents",
-        "state",
+        "steps",
         "takes_place",
     )
 
@@ -80,11 +194,17 @@ class Plan:
         self.provider = provider or kind
         self.takes_place = self.gives_json = True
         self.starts_agents = self.in_background = self.may_ask_for_job = False
-        self.state: str | None = None
         self.limit_s = limit_s
         self.read = read
         self.now: Now | None = None
-        self.gate: Gate[Call] | None = None
+        self.steps: tuple[Step, ...] = (OWN_PLACE,)
+        # Whether any of them does something on the way back.
+        self.gives = False
+
+    def add(self, *steps: Step) -> None:
+        """Have these steps too, each in its place."""
+        self.steps = tuple(sorted((*self.steps, *steps), key=lambda step: step.order))
+        self.gives = any(type(step).give is not Step.give for step in self.steps)
 
     def start(self, call: "Call") -> None:
         """Start a call of a tool that must wait: set `call.halt`, and make sure that `call.finish` comes."""
@@ -105,11 +225,19 @@ class Lookup(Enum):
 HOLD: Final = Lookup.HOLD
 
 
+class Hearer(Protocol):
+    """`Events` of a session, as breakers tell it of themselves."""
+
+    def breaker_moved(self, of: dict[str, object], *, is_open: bool) -> None: ...
+
+
 class SessionTools(Protocol):
-    """`Session`, as the tools that find others use it."""
+    """`Session`, as the tools that find others use it, and breakers."""
 
     plans: dict[str, Plan]
 
+    @property
+    def hearer(self) -> Hearer | None: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
 
@@ -148,7 +276,7 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     """The agent's name on its channel; None for the channel's own."""
     lineage: Lineage
     timer: Timer
-    starter: "Starter"
+    starter: Starter["Call"]
     checking: Checking
     channel: SessionChannel
     calls: SessionCalls
@@ -160,83 +288,63 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     profile: str
     workspace: str | None
     """The session's own directory, if it has one."""
-    states: "States[Call]"
+    states: States
+    places: Gate["Call"]
+    """Those of the session's own calls."""
+    turns: Turns
+    """In the root's name: its share of a gate is one agent's, however many it calls."""
 
     @property
     def account(self) -> RootUsage:
         """The account of the agent that came in from outside."""
         return self.lineage.account
 
-    def enter(self, gate: Gate["Call"], call: "Call") -> bool:
-        """Whether a call has its place in the gate; else it waits for its turn."""
-        # In the root's name: its share is one agent's, however many it calls.
-        account, gate = self.account, self._at_level(gate)
-        if gate.enter(account.channel, account, call):
-            return True
-        call.leave_queue = partial(gate.withdraw, account.channel, account, call)
-        return False
-
-    def take_state(self, state: str, call: "Call") -> bool:
-        """Whether a call has a state for itself, until it ends; else it waits for it."""
-        if call.held_state is not None:
-            return True
-        if self.states.enter(state, call):
-            call.held_state = state
-            return True
-        call.leave_queue = partial(self.states.withdraw, state, call)
-        return False
-
-    def leave_state(self, state: str) -> None:
-        """A call that had a state has ended: start the one that has it next."""
-        following = self.states.leave(state)
-        if following is not None:
-            following.held_state = state
-            following.machine.apply(CallEvent.ADMIT)
-            self.starter.start(following)
-
-    def leave(self, gate: Gate["Call"]) -> None:
-        """Give a place in the gate back, and start the call whose turn it is."""
-        following = self._at_level(gate).leave(self.account.channel, self.account)
-        if following is not None:
-            following.machine.apply(CallEvent.LET_IN)
-            self.starter.start(following)
-
-    def _at_level(self, gate: Gate["Call"]) -> Gate["Call"]:
-        return gate.at(self.lineage.depth) if isinstance(gate, Levels) else gate
-
 
 class Call:
     """A call in flight. `line` is its checked and re-encoded input once that was read; `halt` ends it while it runs.
 
-    `wanted` is what its agent asked for of its answer.
+    `wanted` is what its agent asked for of its answer. It is a part of the call `above`, if there is one: of a chain's,
+    or of the one that its agent serves. It has `taken` so many steps of its plan, and may wait in the last of them.
     `doing` is what a chain waits for; `child` is the session of the agent that the call started, for `meta`; to
     `dropped` the pointers are added to what of the input was taken as left out. `grace` is the time that it has where
     it is ended early.
     """
 
     __slots__ = (
+        "_at",
         "_entry",
+        "above",
         "child",
         "context",
         "doing",
         "dropped",
         "grace",
         "halt",
-        "held_state",
         "id",
         "leave_queue",
         "line",
         "machine",
         "name",
         "plan",
+        "queued_at",
+        "taken",
         "traceparent",
+        "tries",
         "wanted",
     )
 
     def __init__(
-        self, context: CallContext, call_id: str, name: str, *, traceparent: str | None, allowed_s: float = math.inf
+        self,
+        context: CallContext,
+        call_id: str,
+        name: str,
+        *,
+        traceparent: str | None,
+        above: CallAbove | None,
+        allowed_s: float = math.inf,
     ) -> None:
         self.context = context
+        self.above = above
         self.machine = CallMachine(trio.current_time(), allowed_s)
         self.id = call_id
         self.name = name
@@ -249,11 +357,13 @@ class Call:
         self.child: int | None = None
         self.halt: Callable[[Reason], None] | None = None
         self.grace: Grace | None = None
-        # The state of its session that no other call may touch until this one ends.
-        self.held_state: str | None = None
-        # Takes the call out of the queue that it waits in.
+        self.queued_at = 0.0
+        self.tries = 1
+        # Where it waits and that is no gate: takes it out of there.
         self.leave_queue: Callable[[], object] | None = None
         self._entry: Entry[Expiring] | None = None
+        # How many of its plan's steps it is to leave, of which so many have not given yet.
+        self.taken = self._at = 0
 
     # --- where an agent's call and one within a chain differ ---
 
@@ -272,6 +382,11 @@ class Call:
         """Whether anybody will see how far it is."""
         raise NotImplementedError
 
+    @property
+    def is_beside(self) -> bool:
+        """Whether it has no state: as a job for which its input asked it may be a server, and run for hours."""
+        return False
+
     def update(self, update: Update) -> None:
         """The tool says how far it is; ignored once the call ends."""
         raise NotImplementedError
@@ -280,12 +395,20 @@ class Call:
         """Its turn has come."""
         raise NotImplementedError
 
+    def flush(self) -> None:
+        """Send what there is to say."""
+        self.context.channel.flush()
+
     def spawn(self, task: Task) -> None:
         """Run the call's task, under the call's guard."""
         raise NotImplementedError
 
-    def ended(self, todo: ToDo) -> None:
-        """Hand on the outcome, and give back what `todo` says."""
+    def started(self) -> None:
+        """Its tool is started next, for the first time."""
+        raise NotImplementedError
+
+    def ended(self) -> None:
+        """Hand on the outcome, then leave the steps."""
         raise NotImplementedError
 
     # --- the steps of its life ---
@@ -316,14 +439,77 @@ class Call:
         self.stop(*self.machine.timeout(self.name, self.doing))
         self.context.channel.flush()
 
+    def is_at(self, gate: Container[object]) -> bool:
+        """As `CallAbove.is_at`."""
+        return self in gate or (self.above is not None and self.above.is_at(gate))
+
+    @property
+    def waits_until(self) -> float:
+        """When it waits no longer."""
+        assert self.plan is not None
+        return min(self._since + self.plan.limit_s, self.machine.deadline)
+
+    @property
+    def _since(self) -> float:
+        """From when on its tool's limit counts."""
+        ran_at = self.machine.ran_at
+        return self.queued_at if ran_at is None else ran_at
+
+    def advance(self) -> None:
+        """Take the steps that are left, and start its tool; where a step has it wait, `run` comes with its turn."""
+        assert self.plan is not None
+        steps = self.plan.steps
+        self.leave_queue = None
+        while self._at < len(steps):
+            taken = steps[self._at].take(self)
+            if taken is not None and taken is not WAITS:
+                self.finish(taken)
+                return
+            self.taken = self._at = self._at + 1
+            if taken is WAITS:
+                self.wait()
+                return
+        self.begin()
+
+    def wait(self) -> None:
+        """Its turn has not come."""
+        assert self.plan is not None
+        self.enter(CallEvent.WAIT, self.plan.limit_s, since=self._since)
+
+    def begin(self) -> None:
+        """It has taken all steps: start its tool."""
+        plan, ran_at = self.plan, self.machine.ran_at
+        assert plan is not None
+        self.enter(CallEvent.START, plan.limit_s, since=ran_at)
+        if ran_at is None:
+            self.started()
+        plan.start(self)
+
+    def try_again(self, outcome: Outcome, wait_s: float) -> None:
+        """Take the steps anew that come after the one that gives, after so many seconds; until then it has no place."""
+        self.leave_steps(outcome, to=self._at)
+        self.tries += 1
+        self.halt = None
+        self.wait()
+        timer, starter = self.context.timer, self.context.starter
+        entry = timer.add(trio.current_time() + wait_s, Deferred(partial(starter.start, self)))
+        self.leave_queue = partial(timer.drop, entry)
+
+    def leave_steps(self, outcome: Outcome, *, to: int = 0) -> None:
+        """Give back what the steps after the first `to` took, the last first."""
+        while self.taken > to:
+            assert self.plan is not None
+            self.taken -= 1
+            self.plan.steps[self.taken].leave(self, outcome)
+
     def stop(self, fault: Fault, reason: Reason) -> None:
         """End early with `fault`: at once where it waits, and where it runs as soon as nothing of it is left."""
         todo = self.machine.apply(CallEvent.STOP, fault)
-        if todo.halt:
+        if todo is ToDo.HALT:
             assert self.halt is not None
             self.halt(reason)
-        elif todo.end:
-            self._end(todo)
+        elif todo is ToDo.END:
+            self._end()
 
     def hurry(self, seconds: float) -> None:
         """Where it is ending, have what is left of it killed in so many seconds."""
@@ -331,8 +517,17 @@ class Call:
             self.grace.within(seconds)
 
     def finish(self, outcome: Outcome) -> None:
-        """The one end; a second is a defect and raises `RuntimeError`."""
-        self._end(self.machine.apply(CallEvent.FINISH, outcome))
+        """The one end, by way of the steps that it took; a second is a defect and raises `RuntimeError`."""
+        plan = self.plan
+        if plan is not None and plan.gives and self.machine.state is not CallState.STOPPING:
+            while self._at:
+                given = plan.steps[self._at - 1].give(self, outcome)
+                if given is WAITS:
+                    return
+                self._at -= 1
+                outcome = given or outcome
+        self.machine.apply(CallEvent.FINISH, outcome)
+        self._end()
 
     def work(self, run: Callable[[], Awaitable[Outcome]]) -> None:
         """Run in a task what ends the call; from here on `halt` ends it, also before the task has begun."""
@@ -353,46 +548,14 @@ class Call:
         self.halt = halt
         self.spawn(ended)
 
-    def _end(self, todo: ToDo) -> None:
-        if todo.leave_queue and self.leave_queue is not None:
+    def _end(self) -> None:
+        if self.leave_queue is not None:
             self.leave_queue()
         self.halt = self.leave_queue = None
         self._drop_entry()
-        held, self.held_state = self.held_state, None
-        try:
-            self.ended(todo)
-        finally:
-            # Others wait for it, also where the answer failed.
-            if held is not None:
-                self.context.leave_state(held)
+        self.ended()
 
     def _drop_entry(self) -> None:
         if self._entry is not None:
             self.context.timer.drop(self._entry)
             self._entry = None
-
-
-class Starter:
-    """Starts the calls whose turn has come, one after the other.
-
-    A call may end while it is being started (its connection is dead), which makes room for the next: a queue here,
-    where calling on would go as deep as the agent has calls waiting.
-    """
-
-    def __init__(self) -> None:
-        self._turn: deque[Call] = deque()
-        self._is_starting = False
-
-    def start(self, call: Call) -> None:
-        """Start the call, now or after those before it."""
-        self._turn.append(call)
-        if self._is_starting:
-            return
-        self._is_starting = True
-        try:
-            while self._turn:
-                first = self._turn.popleft()
-                first.run()
-                first.context.channel.flush()
-        finally:
-            self._is_starting = False

@@ -1,6 +1,6 @@
 """The calls of one session that do not end at once: where each waits, that each ends once, and the jobs among them.
 
-    taken ──▶ lined up ──▶ held for its server ──▶ admitted ──▶ running ──▶ ended: answered, or its job is done
+    taken ──▶ lined up ──▶ held for its server ──▶ at gates ──▶ running ──▶ ended: answered, or its job is done
 
 A session has this from its first such call on; one that only calls inline tools never needs it.
 """
@@ -15,18 +15,19 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
-from tooldispatchd.agent.calls.call import CallContext, Lookup, Plan, SessionChannel
+from tooldispatchd.agent.calls.call import Call, CallContext, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.calls.unpacking import asks_for_job
 from tooldispatchd.agent.faults import CANCELLED, NO_JOBS, TOO_LATE, never_in_background, queue_full, too_many
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
-from tooldispatchd.calls.admission import Admission, AdmissionVerdict, CallGroups
+from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
 from tooldispatchd.calls.memory import Holding
+from tooldispatchd.calls.order import CallGroups, OrderVerdict
 from tooldispatchd.calls.outcome import Answer, Outcome, Update, content_in, utf8_size
-from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
+from tooldispatchd.calls.stages import CallEvent, CallState, Reason
 from tooldispatchd.calls.states import States
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.grace import LAST_S
@@ -38,8 +39,7 @@ from tooldispatchd.wire.session import SessionMachine, body_of
 NOTABLE_BYTES: Final = 1024
 # Faults of a request that no tool was found for.
 NO_TOOL: Final = frozenset({Code.UNKNOWN_TOOL, Code.NOT_ALLOWED})
-# States by how far a call is in them: one that is further may have a place that another waits for.
-PROGRESS: Final = {state: number for number, state in enumerate(CallState)}
+_PROGRESS: Final = {state: number for number, state in enumerate(CallState)}
 
 
 class CallingSession(Protocol):
@@ -63,6 +63,8 @@ class CallingSession(Protocol):
     def group_size(self) -> int | None: ...
     @property
     def opening_limit_s(self) -> float: ...
+    @property
+    def hearer(self) -> Events | None: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
     def lifted(self, name: str) -> Plan | Fault: ...
@@ -79,7 +81,6 @@ class InFlight:
 
     __slots__ = (
         "_account",
-        "_admission",
         "_calls",
         "_channel",
         "_context",
@@ -89,6 +90,7 @@ class InFlight:
         "_limits",
         "_machine",
         "_order",
+        "_places",
         "_reading",
         "_session",
     )
@@ -102,6 +104,8 @@ class InFlight:
         lineage = session.lineage or Lineage(root, session.number)
         self._account = lineage.account
         services = runtime.services
+        # Its own, also where another agent called it: calls of that one, which wait for these, hold places already.
+        self._places: Gate[Call] = Gate(limits.in_flight, waiting=limits.waiting)
         self._context = CallContext(
             agent=session.machine.agent,
             lineage=lineage,
@@ -116,14 +120,14 @@ class InFlight:
             profile=session.profile,
             workspace=session.workspace,
             states=States(Holding(channel.share)),
+            places=self._places,
+            turns=lineage.account.turns,
         )
         # By id; a job's call by its job, since its id is free again.
         self._calls: dict[str | Job, AgentCall] = {}
         # Calls whose server is still starting, in the order they came.
         self._held: dict[AgentCall, None] = {}
         self._emptied: trio.Event | None = None
-        # Its own, also where another agent called it: calls of that one, which wait for these, hold places already.
-        self._admission: Admission[AgentCall] = Admission(limits.in_flight, limits.waiting)
         size = session.group_size
         self._order: CallGroups[AgentCall] | None = None if size is None else CallGroups(size, limits.waiting)
         self._jobs: Jobs | None = None
@@ -167,10 +171,10 @@ class InFlight:
         self._calls[call.key] = call
         self._count_bytes(call.bytes_in)
         has_order = self._order is not None and (plan is None or plan.takes_place)
-        verdict = self._order.ask(call) if self._order is not None and has_order else AdmissionVerdict.START
-        if verdict is AdmissionVerdict.START:
+        verdict = self._order.ask(call) if self._order is not None and has_order else OrderVerdict.START
+        if verdict is OrderVerdict.START:
             self._begin(call, plan)
-        elif verdict is AdmissionVerdict.WAIT:
+        elif verdict is OrderVerdict.WAIT:
             self._line_up(call, plan)
         else:
             call.finish(queue_full("agent"))
@@ -186,7 +190,7 @@ class InFlight:
             call.line, call.input, call.is_read = line, Raw(), True
         elif isinstance(call.input, Raw):
             call.input = call.input.copy()
-        self._announce(call)
+        self.announce(call)
         call.enter(CallEvent.LINE_UP, math.inf)
 
     def _take_turn(self, call: AgentCall) -> None:
@@ -206,7 +210,7 @@ class InFlight:
         if isinstance(call.input, Raw):
             call.input = call.input.copy()
         self._held[call] = None
-        self._announce(call)
+        self.announce(call)
         call.leave_queue = partial(self._held.pop, call)
         call.enter(CallEvent.HOLD, self._session.opening_limit_s)
 
@@ -221,7 +225,7 @@ class InFlight:
         """Too many calls, or too much in them; an agent that has none in flight may have one of any size."""
         limits = self._limits
         if plan is None:
-            # Calls that wait for a server are counted here, all others by the admission.
+            # Calls that wait for a server are counted here, all others at the gate of their own places.
             if len(self._held) >= limits.waiting:
                 return queue_full("opening")
         elif not plan.takes_place:
@@ -255,7 +259,7 @@ class InFlight:
                 self._admit(call, found)
 
     def _admit(self, call: AgentCall, plan: Plan) -> None:
-        """The steps between routing and the provider: read the input, take a place, or wait for one."""
+        """Between routing and the steps of its plan: read the input."""
         call.plan = plan
         # It no longer waits for its server: an end now has no queue to leave.
         call.leave_queue = None
@@ -312,22 +316,15 @@ class InFlight:
             if refusal is not None:
                 call.finish(refusal)
                 return
-        verdict = self._admission.ask(call) if plan.takes_place else AdmissionVerdict.START
-        if verdict is AdmissionVerdict.FULL:
-            call.finish(queue_full("agent"))
-            return
-        self._announce(call)
-        if verdict is AdmissionVerdict.WAIT:
-            call.leave_queue = partial(self._admission.withdraw, call)
-            call.enter(CallEvent.WAIT, plan.limit_s, since=call.queued_at)
-        else:
-            self._start(call)
+        self._advance(call)
 
-    def _start(self, call: AgentCall) -> None:
-        call.machine.apply(CallEvent.ADMIT)
-        self._context.starter.start(call)
+    def _advance(self, call: AgentCall) -> None:
+        try:
+            call.advance()
+        except Exception as error:  # noqa: BLE001  # guard: a defect on its way is this call's fault alone
+            self._failed(call, error)
 
-    def _announce(self, call: AgentCall) -> None:
+    def announce(self, call: AgentCall) -> None:
         """Answer a background call with its job, under which it goes on; its id is free again."""
         job = call.job
         if job is None or call.key is job:
@@ -344,32 +341,19 @@ class InFlight:
         """Go on with a call whose turn has come, among its agent's calls or at its tool's gate."""
         if call.has_ended:
             return
+        if call.machine.state is not CallState.LINED:
+            self._advance(call)
+            return
         try:
-            if call.machine.state is CallState.LINED:
-                self._take_turn(call)
-            else:
-                self._run(call)
-        except Exception as error:  # noqa: BLE001  # guard: a defect on its way is this call's fault alone
+            self._take_turn(call)
+        except Exception as error:  # noqa: BLE001  # the same guard
             self._failed(call, error)
 
-    def _run(self, call: AgentCall) -> None:
-        """Start a call that has a place among its agent's, unless another has its state, or its gate has no place."""
-        plan = call.plan
-        assert plan is not None
-        # A job that an input asked for may be a server that runs for hours: the state is no one's alone for so long.
-        is_beside = call.job is not None and plan.may_ask_for_job
-        if plan.state is not None and not is_beside and not self._context.take_state(plan.state, call):
-            call.enter(CallEvent.BAR, plan.limit_s, since=call.queued_at)
-            return
-        is_outside = plan.gate is not None and call.machine.state is CallState.ADMITTED
-        if plan.gate is not None and is_outside and not self._context.enter(plan.gate, call):
-            call.enter(CallEvent.GATE, plan.limit_s, since=call.queued_at)
-            return
-        call.enter(CallEvent.START, plan.limit_s)
-        if self._session.events is not None:
+    def started(self, call: AgentCall) -> None:
+        """Tell whoever wants to hear of it that the call's tool is started next."""
+        if self._session.events is not None and call.plan is not None:
             queued_s = trio.current_time() - call.machine.started_at
-            self._session.events.tool_started(call.names, call.name, provider=plan.provider, queued_s=queued_s)
-        plan.start(call)
+            self._session.events.tool_started(call.names, call.name, provider=call.plan.provider, queued_s=queued_s)
 
     def update(self, call: AgentCall, update: Update) -> None:
         """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
@@ -409,7 +393,7 @@ class InFlight:
         """
         depth = self._context.lineage.depth
         is_last = depth > 0 or fault.code is Code.DRAINING
-        for call in sorted(self._calls.values(), key=lambda call: (PROGRESS[call.machine.state], call.job is not None)):
+        for call in sorted(self._calls.values(), key=_progress):
             if (call.job is not None or not only_jobs) and not (only_waiting and call.is_running):
                 call.stop(fault, Reason.CANCELLED)
                 if is_last:
@@ -426,7 +410,7 @@ class InFlight:
             return never_in_background(call.name)
         refusal = self._make_job(call)
         if refusal is None:
-            self._announce(call)
+            self.announce(call)
         return refusal
 
     def rest(self) -> trio.Event:
@@ -456,30 +440,24 @@ class InFlight:
             self._jobs.close()
             self._jobs = None
 
-    def ended(self, call: AgentCall, todo: ToDo) -> None:
+    def ended(self, call: AgentCall) -> None:
         """Answer the call, or let its job be done, and give its places back; the session may have waited for it."""
         del self._calls[call.key]
         self._count_bytes(-call.bytes_in)
         # The answer to a job may end another call that waits for it, and with that one the session.
-        plan, context = call.plan, self._context
+        context, outcome = self._context, call.machine.outcome
+        assert outcome is not None
         try:
-            self._tell(call)
+            self._tell(call, outcome)
         finally:
             # Others wait for these places, also where the answer failed.
-            if todo.free_gate and plan is not None and plan.gate is not None:
-                context.leave(plan.gate)
-            if todo.free_place and plan is not None and plan.takes_place:
-                following = self._admission.finish()
-                if following is not None:
-                    self._start(following)
+            call.leave_steps(outcome)
             for each in () if self._order is None else self._order.leave(call):
                 context.starter.start(each)
         self._look_whether_empty()
         self._session.settle()
 
-    def _tell(self, call: AgentCall) -> None:
-        outcome = call.machine.outcome
-        assert outcome is not None
+    def _tell(self, call: AgentCall, outcome: Outcome) -> None:
         if isinstance(outcome, Fault):
             # For some no tool was found; and a session's refusal is one fault for all that wait for a server.
             is_bare = call.plan is None and (outcome is self._machine.refusal or outcome.code in NO_TOOL)
@@ -522,17 +500,24 @@ class InFlight:
         """Run a call's task, under the call's guard."""
 
         async def guarded() -> None:
+            has_finished = False
             try:
                 await task()
+                has_finished = True
             except Exception as error:  # noqa: BLE001  # the same guard
                 self._failed(call, error)
             finally:
                 # Where the whole session is cancelled the task has had no chance to end its call.
-                if not call.has_ended:
+                if not (has_finished or call.has_ended):
                     call.finish(CANCELLED)
                 self._channel.flush()
 
         self._session.start_soon(guarded)
+
+
+def _progress(call: AgentCall) -> tuple[int, int, bool]:
+    """How far a call is: one that is further may have a place that another waits for."""
+    return _PROGRESS[call.machine.state], call.taken, call.job is not None
 
 
 def _is_at(call: AgentCall, server: str, tools: Mapping[str, DeclaredTool]) -> bool:

@@ -21,7 +21,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.call import Call, Plan, Step
 from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
 from tooldispatchd.agent.faults import CANCELLED, no_workspace
 from tooldispatchd.agent.programs.confining import program_of_agent, program_of_tool
@@ -29,13 +29,13 @@ from tooldispatchd.agent.programs.programs import Lent, Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Outcome, Unread, Update
-from tooldispatchd.calls.stages import CallEvent, CallState, Reason, ToDo
+from tooldispatchd.calls.stages import CallState, Reason
 from tooldispatchd.catalog.callgraph import agents_started, default_call_s
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.outputs import Output
+from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import ACCEPT, MAX_LIGHT_BYTES, Check, is_light
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -92,14 +92,14 @@ class InlinePlan(TaskPlan):
         self.now = compile_now(read, self._run, tool, runtime.setup.limits.max_content_bytes)
 
     async def run(self, call: Call) -> Outcome:
-        """Run the function on an input that a checker has read."""
+        """Run the function on an input that has been read."""
         line = call.line
         result: object
-        if self._inline is not None:
+        if is_light(line, ACCEPT):
+            result = self._run(_decode(line))
+        elif self._inline is not None:
             parts = {"id": (line,), "copy": (b"[", line, b",", line, b"]"), "discard": (b"null",)}
             result = unread(*parts[self._inline])
-        elif is_light(line, ACCEPT):
-            result = self._run(_decode(line))
         else:
             fault = Fault(Code.TOOL_FAILED, "the input is too large for an expression", {"limit": "expression"})
             result = fault.ran(may_have=False)
@@ -120,10 +120,10 @@ class CommandPlan(TaskPlan):
         read: Reader,
         output: Check,
         limit_s: float,
-        gate: Gate[Call],
+        place: Step,
     ) -> None:
         super().__init__(offered, kind="process", limit_s=limit_s, read=read)
-        self.gate = gate
+        self.add(place)
         self.starts_agents = program.profile is not None
         self.gives_json = not program.command.output.is_parts
         self._runtime = runtime
@@ -205,12 +205,11 @@ def tell(call: Call, update: Update) -> None:
 
 def program_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> CommandPlan:
     """The plan of a tool with `command`, as agents of `profile` call it."""
-    return declared_command_plan(
-        runtime, tool, program_of_tool(runtime.setup, tool, profile), gate=runtime.state.processes
-    )
+    program = program_of_tool(runtime.setup, tool, profile)
+    return declared_command_plan(runtime, tool, program, place=runtime.state.program_place)
 
 
-def declared_command_plan(runtime: Runtime, tool: DeclaredTool, program: Program, *, gate: Gate[Call]) -> CommandPlan:
+def declared_command_plan(runtime: Runtime, tool: DeclaredTool, program: Program, *, place: Step) -> CommandPlan:
     """The plan of a declared tool that is one run of a program."""
     return CommandPlan(
         runtime,
@@ -219,7 +218,7 @@ def declared_command_plan(runtime: Runtime, tool: DeclaredTool, program: Program
         read=read_of(tool, as_text=program.reads_text),
         output=tool.output,
         limit_s=limit_of(runtime.setup, tool),
-        gate=gate,
+        place=place,
     )
 
 
@@ -398,6 +397,15 @@ def in_mode(plan: Plan, tool: DeclaredTool) -> Plan:
     return plan
 
 
+def governed(runtime: Runtime, plan: Plan, policy: CallPolicy) -> Plan:
+    """The plan with the steps that its policy asks for; one with any is no longer answered in the moment it comes."""
+    steps = runtime.state.policies.of(policy)
+    if steps:
+        plan.add(*steps)
+        plan.now = None
+    return plan
+
+
 def limit_of(setup: Setup, tool: DeclaredTool) -> float:
     """How long a call of a declared tool may take, in seconds: its own limit, else that of all, or of agents."""
     return tool.spec.call_s or default_call_s(tool.name, setup.catalog.config)
@@ -415,7 +423,7 @@ def process_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan
     if runtime.setup.catalog.processes[tool.spec.process].kind == "agent":
         # One child and nothing else: it needs no task around its own.
         program = program_of_agent(runtime.setup, tool.spec.process, profile)
-        return declared_command_plan(runtime, tool, program, gate=runtime.state.agents)
+        return declared_command_plan(runtime, tool, program, place=runtime.state.agent_place)
     return ChainPlan(runtime, tool, profile)
 
 
@@ -498,7 +506,7 @@ class ChainPlan(TaskPlan):
                 read=Reader(ACCEPT, missing=None, wrapped=False, as_text=program.reads_text),
                 output=ACCEPT,
                 limit_s=self.limit_s,
-                gate=self._runtime.state.agents,
+                place=self._runtime.state.agent_place,
             )
             self._agents[name] = plan
         return plan
@@ -507,41 +515,35 @@ class ChainPlan(TaskPlan):
 class InnerCall(Call):
     """A call within a call: what a stage of a chain asks for. Its task is a part of the outer call's."""
 
-    __slots__ = ("_has_turn", "_outer", "_over", "_task")
+    __slots__ = ("_has_turn", "_news", "_outer", "_task")
 
     def __init__(self, outer: Call, plan: Plan, line: bytes) -> None:
-        super().__init__(outer.context, outer.id, plan.name, traceparent=outer.traceparent)
+        super().__init__(outer.context, outer.id, plan.name, traceparent=outer.traceparent, above=outer)
         self.plan = plan
         self.line = line
         self.grace = outer.grace
         self._outer = outer
         self._task: Task | None = None
-        self._has_turn = trio.Event()
-        self._over = trio.Event()
+        self._has_turn = True
+        # Its turn has come, or it has ended.
+        self._news = trio.Event()
 
     async def outcome(self) -> Outcome:
         """How it ended; cancelled with the task that waits for it."""
-        plan, context = self.plan, self.context
-        assert plan is not None
+        self.queued_at = trio.current_time()
         try:
-            # The outer call has a place among its agent's calls, which is this one's too.
-            self.machine.apply(CallEvent.ADMIT)
-            if plan.state is not None and not context.take_state(plan.state, self):
-                self.enter(CallEvent.BAR, plan.limit_s)
-                await self._has_turn.wait()
-                self._has_turn = trio.Event()
-            if not self.has_ended and plan.gate is not None and not context.enter(plan.gate, self):
-                self.enter(CallEvent.GATE, plan.limit_s)
-                # Its turn comes, or its limit does.
-                await self._has_turn.wait()
-            if not self.has_ended:
-                self.enter(CallEvent.START, plan.limit_s)
-                plan.start(self)
-                # Send the request now: the next flush may be far off.
-                context.channel.flush()
-                if self._task is not None:
-                    await self._task()
-                await self._over.wait()
+            while not self.has_ended:
+                if self._has_turn:
+                    self._has_turn = False
+                    self.advance()
+                    # Send the request now: the next flush may be far off.
+                    self.context.channel.flush()
+                elif self._task is not None:
+                    task, self._task = self._task, None
+                    await task()
+                else:
+                    await self._news.wait()
+                    self._news = trio.Event()
         finally:
             # Where the chain is ended before it.
             self.stop(CANCELLED, Reason.CANCELLED)
@@ -567,13 +569,16 @@ class InnerCall(Call):
             self._outer.update(update)
 
     def run(self) -> None:
-        self._has_turn.set()
+        self._has_turn = True
+        self._news.set()
+
+    def started(self) -> None:
+        """Nobody is told of a stage."""
 
     def spawn(self, task: Task) -> None:
         self._task = task
 
-    def ended(self, todo: ToDo) -> None:
-        self._over.set()
-        self._has_turn.set()
-        if todo.free_gate and self.plan is not None and self.plan.gate is not None:
-            self.context.leave(self.plan.gate)
+    def ended(self) -> None:
+        assert self.machine.outcome is not None
+        self._news.set()
+        self.leave_steps(self.machine.outcome)

@@ -21,6 +21,7 @@ from tooldispatchd.agent.calls.plans import (
     shaped,
     tell,
 )
+from tooldispatchd.agent.calls.steps import StateStep
 from tooldispatchd.agent.faults import no_workspace
 from tooldispatchd.agent.programs.confining import enforced_for, max_output_bytes, policy_of
 from tooldispatchd.agent.programs.programs import SurroundingsError
@@ -45,15 +46,17 @@ from tooldispatchd.wire.faults import Code, Fault
 class PythonPlan(TaskPlan):
     """A typed function of Python."""
 
-    __slots__ = ("_log", "_options", "_output", "_runtime", "_scratch", "_tool", "_warm")
+    __slots__ = ("_log", "_options", "_output", "_runtime", "_scratch", "_state", "_tool", "_warm")
 
     def __init__(self, runtime: Runtime, warm: Warm, tool: DeclaredTool, profile: Profile) -> None:
         enforced = enforced_for(runtime.setup, tool.spec, profile)
         offered = offered_of(tool, tuple(enforced.lacking))
         super().__init__(offered, kind="python", limit_s=limit_of(runtime.setup, tool), read=read_of(tool))
-        self.gate = runtime.state.processes
         state = tool.spec.state
-        self.state = (tool.name if state is True else state) or None
+        self._state = (tool.name if state is True else state) or None
+        self.add(runtime.state.program_place)
+        if self._state is not None:
+            self.add(StateStep(runtime.state.policies.exclusives, self._state))
         self._runtime = runtime
         self._log = runtime.setup.log.bind(tool=tool.name)
         self._warm = warm
@@ -114,7 +117,6 @@ class PythonPlan(TaskPlan):
         session = context.lineage.number
         if self._warm.workers.has(session):
             return
-        self._warm.workers.open(session)
         ended = trio.Event()
 
         async def live() -> None:
@@ -124,6 +126,7 @@ class PythonPlan(TaskPlan):
                 await self._warm.end_session(session)  # noqa: ASYNC102  # it shields and bounds itself
 
         context.keep(live, ended.set)
+        self._warm.workers.open(session)
 
     def _header(self, call: Call, scratch: str | None) -> CallHeader:
         context = call.context
@@ -138,15 +141,15 @@ class PythonPlan(TaskPlan):
             workspace=context.workspace,
             in_workspace=self._tool.in_workspace,
             updates=call.wants_updates,
-            state=None if self.state is None else Raw(context.states.value(self.state)),
+            state=None if self._state is None else Raw(context.states.value(self._state)),
             options=self._options,
         )
 
     def _left(self, call: Call, answer: Answer, left: LeftBeside) -> Outcome:
         """The answer with its details, once the state that the call leaves is kept, if it was its alone."""
         context = call.context
-        held = call.held_state
-        if held is not None and left.state is not None and not context.states.keep(held, left.state):
+        state = None if call.is_beside else self._state
+        if state is not None and left.state is not None and not context.states.keep(state, left.state):
             return context.channel.share.fault
         if left.details is None or not call.wanted.details:
             return answer

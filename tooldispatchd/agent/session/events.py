@@ -26,7 +26,7 @@ MAX_UNREAD: Final = 256
 class Events:
     """The events of one session; `lineage` is where it stands, if another agent called it."""
 
-    __slots__ = ("_channel", "_dropped", "_lineage", "_machine", "_owed", "_unread")
+    __slots__ = ("__weakref__", "_channel", "_dropped", "_lineage", "_machine", "_owed", "_unread")
 
     def __init__(
         self, runtime: Runtime, machine: SessionMachine, channel: SessionChannel, lineage: Lineage | None
@@ -62,6 +62,11 @@ class Events:
         else:
             reason = str(fault.extras.get("reason", fault.detail))
             self._report(EventKind.SERVER_DEAD, {"server": server}, reason=reason)
+
+    def breaker_moved(self, of: dict[str, object], *, is_open: bool) -> None:
+        """A tool, or a server, is not called for a while, or is called again; sent at once."""
+        self._report(EventKind.BREAKER_OPENED if is_open else EventKind.BREAKER_CLOSED, of)
+        self._channel.flush()
 
     def _report(self, kind: EventKind, names: dict[str, object], **fields: object) -> None:
         fields = names | fields

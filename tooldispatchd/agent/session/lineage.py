@@ -9,12 +9,12 @@ daemon by having agents of its own.
 """
 
 import math
-from collections.abc import Hashable
-from typing import Final, Protocol, TypeVar
+from collections.abc import Container, Hashable
+from typing import Final, Generic, Protocol, TypeVar
 
 import trio
 
-from tooldispatchd.calls.gate import Gate, Turns
+from tooldispatchd.calls.gate import Gate, Turns, kept_of
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import EventKind
@@ -22,7 +22,7 @@ from tooldispatchd.wire.messages import EventKind
 # The setting that says how deep agents may call agents, as faults name it.
 AGENT_DEPTH: Final = "agent_depth"
 
-ItemT = TypeVar("ItemT")
+ItemT = TypeVar("ItemT", bound=Hashable)
 
 
 class EventSink(Protocol):
@@ -33,6 +33,13 @@ class EventSink(Protocol):
 
     def flush(self) -> None:
         """Send what was told."""
+
+
+class CallAbove(Protocol):
+    """A `Call` that others are parts of."""
+
+    def is_at(self, gate: Container[object]) -> bool:
+        """Whether it has a place at the gate, or one that it is a part of has."""
 
 
 class RootUsage:
@@ -63,17 +70,18 @@ class RootUsage:
 class Lineage:
     """Where one session stands: `number` is its own in the log, `parent` that of the session which called it.
 
-    Nothing that it calls may take longer than `until`, on trio's clock: then the call that it serves is over. Its calls
-    are parts of that one's trace, `traceparent`, where they do not say another.
+    Its agent `serves` a call. Nothing that it calls may take longer than `until`, on trio's clock: then that call is
+    over. Its calls are parts of that one's trace, `traceparent`, where they do not say another.
     """
 
-    __slots__ = ("account", "depth", "number", "opened", "parent", "traceparent", "until", "workspace")
+    __slots__ = ("account", "depth", "number", "opened", "parent", "serves", "traceparent", "until", "workspace")
 
     def __init__(self, account: RootUsage, number: int, *, depth: int = 0, parent: int | None = None) -> None:
         self.account = account
         self.number = number
         self.depth = depth
         self.parent = parent
+        self.serves: CallAbove | None = None
         self.until = math.inf
         self.traceparent: str | None = None
         # That of the call which its agent serves.
@@ -92,28 +100,26 @@ class Lineage:
         return {"root": self.account.number, "parent": self.parent, "depth": self.depth}
 
 
-class Levels(Gate[ItemT]):
-    """A gate for agents, with as many places again for each level below the first.
+class Levels(Generic[ItemT]):
+    """The gates for agents, with as many places again for each level below the first.
 
     An agent keeps its place while it waits for what it calls. If all levels shared one gate, agents that have every
     place could wait for places that only they can give back. So who stands at some depth waits only for places that
     are held deeper down, and at the last level agents wait for no agent: somebody can always go on.
     """
 
-    __slots__ = ("_below", "_places")
+    __slots__ = ("_gates", "_places")
 
     def __init__(self, places: int) -> None:
-        super().__init__(places)
         self._places = places
-        self._below: dict[int, Gate[ItemT]] = {}
+        self._gates: dict[int, Gate[ItemT]] = {}
 
     def at(self, depth: int) -> Gate[ItemT]:
         """The gate for agents that an agent of this depth calls."""
-        if depth == 0:
-            return self
-        if depth not in self._below:
-            self._below[depth] = Gate(self._places)
-        return self._below[depth]
+        gate = self._gates.get(depth)
+        if gate is None:
+            gate = self._gates[depth] = Gate(self._places, kept=kept_of(self._places))
+        return gate
 
 
 def closing_figures(lineage: Lineage | None, account: RootUsage | None, answered: int, faults: int) -> tuple[int, int]:

@@ -31,7 +31,7 @@ from tooldispatchd.agent.tools.passing import SIGN
 from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
-from tooldispatchd.calls.admission import group_size
+from tooldispatchd.calls.order import group_size
 from tooldispatchd.calls.outcome import Answer, Outcome, content_in, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
@@ -462,6 +462,11 @@ class Session:
             at.notes.take(method, params)
 
     # --- what its calls need ---
+
+    @property
+    def hearer(self) -> Events | None:
+        """What tells whoever wants to hear of its calls."""
+        return self.events
 
     @property
     def opening_limit_s(self) -> float:

@@ -15,6 +15,7 @@ from tooldispatchd.agent.calls.plans import (
     InlinePlan,
     McpPlan,
     declared_mcp_plan,
+    governed,
     in_mode,
     listed_plan,
     process_plan,
@@ -33,6 +34,7 @@ from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.globs import NameList, insisted
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.policy import asks_for_steps, policy_of
 from tooldispatchd.catalog.profiles import CALL_TOOL, SEARCH_TOOLS, Profile
 from tooldispatchd.catalog.readings import Readings, fold
 from tooldispatchd.catalog.spelling import DISTINCT, unescape
@@ -106,7 +108,9 @@ def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Pla
         plan = runtime.services.rest.plan(runtime, tool)
     else:
         plan = InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
-    return in_mode(plan, tool)
+    config = runtime.setup.catalog.config
+    policy = policy_of(config, config.agents.get(profile.name), tool=tool.name)
+    return governed(runtime, in_mode(plan, tool), policy)
 
 
 def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> dict[str, Plan]:
@@ -312,9 +316,27 @@ class Toolset:
                 hidden.append(name)
                 self._log.warning("tool hidden", server=server.name, tool=name)
             else:
-                self.plans[name] = listed_plan(self._runtime, kept, tool, name=name, unenforced=server.unenforced)
+                plan = listed_plan(self._runtime, kept, tool, name=name, unenforced=server.unenforced)
+                self.plans[name] = self._governed(plan, server, tool)
                 offered.append(name)
         return hidden
+
+    def _governed(self, plan: Plan, server: SessionServer, tool: McpTool, declared: str | None = None) -> Plan:
+        """The plan with the steps that the tables of its tool, the server and the profile ask for."""
+        config = self._runtime.setup.catalog.config
+        profile = config.agents.get(self._profile.name)
+        if declared is None and not (asks_for_steps(server.binding.spec) or asks_for_steps(profile)):
+            # There may be a thousand of them.
+            return plan
+        policy = policy_of(
+            config,
+            profile,
+            tool=declared,
+            server=server.binding,
+            server_tool=tool.name,
+            says_read_only=tool.says_read_only,
+        )
+        return governed(self._runtime, plan, policy)
 
     def _refuse(self, kept: ServerHandle, tool: str, detail: str) -> None:
         if self.refusal is not None:
@@ -362,7 +384,10 @@ class Toolset:
         server = self._servers[tool.server.binding]
         if not tool.input_schema or server.fault is None:
             return None
-        return DownPlan(self._runtime, tool, lambda: server.fault or plan, server=server.name)
+        down = DownPlan(self._runtime, tool, lambda: server.fault or plan, server=server.name)
+        config = self._runtime.setup.catalog.config
+        policy = policy_of(config, config.agents.get(self._profile.name), tool=tool.name, server=server.binding)
+        return governed(self._runtime, down, policy)
 
     # --- routing ---
 
@@ -381,8 +406,8 @@ class Toolset:
             if kept is None or listed is None:
                 # A tool that its server lacks is no tool of this session, or the session is refused for it.
                 return server.fault or self._unknown(name)
-            plan = declared_mcp_plan(self._runtime, kept, tool, listed, server.unenforced)
-            self._inner[name] = in_mode(plan, tool)
+            plan = in_mode(declared_mcp_plan(self._runtime, kept, tool, listed, server.unenforced), tool)
+            self._inner[name] = self._governed(plan, server, listed, declared=name)
         return self._inner[name]
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
@@ -442,7 +467,8 @@ class Toolset:
             return Fault(Code.NOT_ALLOWED, detail, {"source": name})
         if server.kept is None or server.fault is not None:
             return server.fault or self._unknown(name)
-        return PassingPlan(self._runtime, server.kept, passing.METHODS[method], name)
+        tool = passing.METHODS[method]
+        return self._governed(PassingPlan(self._runtime, server.kept, tool, name), server, tool)
 
     @property
     def may_name_workspace(self) -> bool:

@@ -117,7 +117,7 @@ class Meaning(Enum):
 
 
 # Keys under which names are meant, in a server's table.
-_SERVER_KEYS: Final = {"tools": Meaning.WORD, "allow": Meaning.WORD, "deny": Meaning.WORD}
+_SERVER_KEYS: Final = dict.fromkeys(("tools", "allow", "deny", "read_only", "idempotent"), Meaning.WORD)
 
 
 class Names:

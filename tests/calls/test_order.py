@@ -1,78 +1,13 @@
-"""Which calls of one agent start, wait, or find no room."""
-
-from collections import deque
+"""Which calls of an agent have their turn, where these have an order."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tooldispatchd.calls.admission import Admission, AdmissionVerdict, CallGroups, group_size
+from tooldispatchd.calls.order import CallGroups, OrderVerdict, group_size
 
-IN_FLIGHT = 3
 WAITING = 2
 GROUP = 2
-
-
-def test_calls_start_then_wait_then_find_no_room() -> None:
-    admission: Admission[int] = Admission(1, 1)
-    assert [admission.ask(call) for call in (1, 2, 3)] == [
-        AdmissionVerdict.START,
-        AdmissionVerdict.WAIT,
-        AdmissionVerdict.FULL,
-    ]
-    assert admission.finish() == 2
-    assert admission.finish() is None
-    assert admission.ask(4) is AdmissionVerdict.START
-
-
-class Admissions(RuleBasedStateMachine):
-    """Against the plainest model: a set that runs and a queue that waits."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.admission: Admission[int] = Admission(IN_FLIGHT, WAITING)
-        self.running: set[int] = set()
-        self.waiting: deque[int] = deque()
-        self.next = 0
-
-    @rule()
-    def ask(self) -> None:
-        self.next += 1
-        verdict = self.admission.ask(self.next)
-        if len(self.running) < IN_FLIGHT:
-            assert verdict is AdmissionVerdict.START
-            self.running.add(self.next)
-        elif len(self.waiting) < WAITING:
-            assert verdict is AdmissionVerdict.WAIT
-            self.waiting.append(self.next)
-        else:
-            assert verdict is AdmissionVerdict.FULL
-
-    @precondition(lambda self: self.running)
-    @rule(data=st.data())
-    def finish(self, data: st.DataObject) -> None:
-        self.running.remove(data.draw(st.sampled_from(sorted(self.running))))
-        following = self.admission.finish()
-        assert following == (self.waiting.popleft() if self.waiting else None)
-        if following is not None:
-            self.running.add(following)
-
-    @precondition(lambda self: self.waiting)
-    @rule(data=st.data())
-    def withdraw(self, data: st.DataObject) -> None:
-        call = data.draw(st.sampled_from(sorted(self.waiting)))
-        self.waiting.remove(call)
-        self.admission.withdraw(call)
-
-    @invariant()
-    def counts_agree(self) -> None:
-        assert self.admission.running == len(self.running) <= IN_FLIGHT
-        assert list(self.admission.waiting) == list(self.waiting)
-        assert not self.waiting or len(self.running) == IN_FLIGHT
-
-
-TestAdmissions = Admissions.TestCase
-TestAdmissions.settings = settings(max_examples=60, deadline=None)
 
 
 def test_an_order_says_how_many_calls_run_at_once() -> None:
@@ -83,7 +18,7 @@ def test_an_order_says_how_many_calls_run_at_once() -> None:
 def test_one_at_a_time_the_next_call_has_its_turn_when_the_last_has_ended() -> None:
     order: CallGroups[int] = CallGroups(1, 10)
     verdicts = [order.ask(call) for call in (1, 2, 3)]
-    assert verdicts == [AdmissionVerdict.START, AdmissionVerdict.WAIT, AdmissionVerdict.WAIT]
+    assert verdicts == [OrderVerdict.START, OrderVerdict.WAIT, OrderVerdict.WAIT]
     assert order.leave(2) == []
     assert order.leave(1) == [3]
     assert order.leave(3) == []
@@ -101,17 +36,17 @@ def test_the_next_group_has_its_turn_when_the_whole_group_has_ended() -> None:
 def test_a_group_that_is_not_full_takes_the_calls_that_come_next() -> None:
     order: CallGroups[int] = CallGroups(2, 10)
     order.ask(1)
-    assert order.ask(2) is AdmissionVerdict.START
+    assert order.ask(2) is OrderVerdict.START
     assert order.leave(1) == []
     # Its two places are spent, though one call of it has ended.
-    assert order.ask(3) is AdmissionVerdict.WAIT
+    assert order.ask(3) is OrderVerdict.WAIT
 
 
 def test_more_calls_than_may_wait_find_no_room() -> None:
     order: CallGroups[int] = CallGroups(1, 1)
     order.ask(1)
     order.ask(2)
-    assert order.ask(3) is AdmissionVerdict.FULL
+    assert order.ask(3) is OrderVerdict.FULL
     assert order.leave(3) == []
 
 
@@ -137,14 +72,14 @@ class Orders(RuleBasedStateMachine):
         self.next += 1
         verdict = self.order.ask(self.next)
         if len(self.group) < GROUP and not self.line:
-            assert verdict is AdmissionVerdict.START
+            assert verdict is OrderVerdict.START
             self.group.append(self.next)
             self.begin([self.next])
         elif len(self.line) < WAITING:
-            assert verdict is AdmissionVerdict.WAIT
+            assert verdict is OrderVerdict.WAIT
             self.line.append(self.next)
         else:
-            assert verdict is AdmissionVerdict.FULL
+            assert verdict is OrderVerdict.FULL
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())

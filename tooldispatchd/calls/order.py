@@ -1,52 +1,15 @@
-"""Decide when each call of one agent starts; pure bookkeeping, no clock and no tasks.
+"""The order of one agent's calls, where they have one: whose turn it is, in groups. Pure."""
 
-`Admission` counts the places for calls that run. Before it stands `CallGroups`, where the agent's calls have one.
-"""
-
-from collections import deque
 from enum import Enum
 from typing import Generic, TypeVar
 
 CallT = TypeVar("CallT")
 
 
-class AdmissionVerdict(Enum):
+class OrderVerdict(Enum):
     START = "start"
     WAIT = "wait"
     FULL = "full"
-
-
-class Admission(Generic[CallT]):
-    """At most `in_flight` calls run and `waiting` wait, in the order they came."""
-
-    __slots__ = ("_in_flight", "_max_waiting", "running", "waiting")
-
-    def __init__(self, in_flight: int, waiting: int) -> None:
-        self._in_flight = in_flight
-        self._max_waiting = waiting
-        self.running = 0
-        self.waiting: deque[CallT] = deque()
-
-    def ask(self, call: CallT) -> AdmissionVerdict:
-        """Take a place, or a place in the queue, or neither."""
-        if self.running < self._in_flight:
-            self.running += 1
-            return AdmissionVerdict.START
-        if len(self.waiting) < self._max_waiting:
-            self.waiting.append(call)
-            return AdmissionVerdict.WAIT
-        return AdmissionVerdict.FULL
-
-    def finish(self) -> CallT | None:
-        """Give a running call's place back; the call that has it now, which is to be started."""
-        if self.waiting:
-            return self.waiting.popleft()
-        self.running -= 1
-        return None
-
-    def withdraw(self, call: CallT) -> None:
-        """A waiting call leaves the queue; raises `ValueError` if it does not wait."""
-        self.waiting.remove(call)
 
 
 def group_size(order: str | None) -> int | None:
@@ -79,16 +42,16 @@ class CallGroups(Generic[CallT]):
         """Whether a call that ends in the moment it comes may do so now."""
         return not self.group
 
-    def ask(self, call: CallT) -> AdmissionVerdict:
+    def ask(self, call: CallT) -> OrderVerdict:
         """Have the call's turn now, or wait for it, or neither."""
         if self._taken < self._size and not self.waiting:
             self._taken += 1
             self.group.add(call)
-            return AdmissionVerdict.START
+            return OrderVerdict.START
         if len(self.waiting) < self._max_waiting:
             self.waiting[call] = None
-            return AdmissionVerdict.WAIT
-        return AdmissionVerdict.FULL
+            return OrderVerdict.WAIT
+        return OrderVerdict.FULL
 
     def leave(self, call: CallT) -> list[CallT]:
         """A call has ended, in its turn or before; those whose turn has come, which are to be begun."""

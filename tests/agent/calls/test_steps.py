@@ -1,0 +1,68 @@
+"""The one order of steps: stated in one place, shown in the documentation, kept by every plan."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.agent.fakes import HeldPlan, open_runtime
+from tooldispatchd.agent.calls.call import StepOrder
+from tooldispatchd.agent.calls.plans import governed
+from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.policy import Breaking, CallPolicy
+from tooldispatchd.catalog.policyspec import QueueSpec
+from tooldispatchd.catalog.specs import Config, ProfileSpec
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "policy.md"
+ALL = CallPolicy(
+    queues=("b", "a"),
+    exclusive=("db",),
+    retried_by=("tools", "t"),
+    breakers=(Breaking(("tools", "t"), 1, 1.0, 1.0),),
+)
+
+
+def catalog() -> Catalog:
+    queues = {name: QueueSpec(concurrent=1) for name in ("b", "a")}
+    built = build_catalog(Config(queues=queues, agents={"default": ProfileSpec()}))
+    assert isinstance(built, Catalog)
+    return built
+
+
+def test_the_documentation_shows_the_steps_in_their_order() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows == [step.name for step in sorted(StepOrder)]
+
+
+async def test_a_plan_has_only_the_steps_that_it_needs_and_each_in_its_place() -> None:
+    plain, policed = HeldPlan("plain"), HeldPlan("policed")
+    async with open_runtime(catalog(), plain, policed) as runtime:
+        governed(runtime, plain, CallPolicy())
+        policed.add(runtime.state.program_place, runtime.state.agent_place)
+        governed(runtime, policed, ALL)
+        assert [step.order.name for step in plain.steps] == ["OWN_PLACE"]
+        assert [step.order.name for step in policed.steps] == [
+            "RETRY",
+            "REST",
+            "OWN_PLACE",
+            "AGENT_PLACE",
+            "QUEUE",
+            "QUEUE",
+            "EXCLUSIVE",
+            "PROGRAM_PLACE",
+            "BREAKER",
+        ]
+        assert (plain.gives, policed.gives) == (False, True)
+
+
+async def test_queues_of_one_call_keep_the_order_of_the_file() -> None:
+    async with open_runtime(catalog()) as runtime:
+        steps = runtime.state.policies.of(ALL)
+        assert runtime.state.policies.of(ALL) is steps
+        assert [getattr(step, "_name", None) for step in steps if step.order is StepOrder.QUEUE] == ["b", "a"]
+
+
+@pytest.mark.parametrize("priority", ["high", "normal", "low"])
+async def test_a_policy_that_asks_for_nothing_has_no_steps(priority: str) -> None:
+    async with open_runtime(catalog()) as runtime:
+        assert runtime.state.policies.of(CallPolicy(priority=priority)) == ()  # type: ignore[arg-type]  # one of the words

@@ -1,0 +1,123 @@
+"""What a call of one tool waits for, and what is done where it fails: all that its tables say together. Pure."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.catalog.globs import NameList
+from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.policyspec import PolicySpec, PriorityWord
+from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.servers import Binding
+from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
+
+# A table: its section, and its name there, or a server's where it has no table of its own.
+Owner = tuple[str, str]
+
+# Where calls wait that are in no queue of the configuration, as faults name it.
+OWN_QUEUES: Final = frozenset({"agent", "job", "jobs", "opening", "programs", "agents"})
+
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_RATE: Final = re.compile(r"(\d+)/(\w+)(?: burst (\d+))?")
+_BREAKER: Final = re.compile(r"(\d+) in (\d+)(\w+), rest (\d+)(\w+)")
+
+
+class Breaking(msgspec.Struct, frozen=True):
+    """The breaker of a table: after so many failures in what time it rests how long."""
+
+    owner: Owner
+    failures: int
+    within_s: float
+    rest_s: float
+
+
+class CallPolicy(msgspec.Struct, frozen=True):
+    """`queues` are in the order of the file, the names in `exclusive` in that of the alphabet: calls come to them so.
+
+    A call `is_reader` of these, or has each for itself. With `retried_by` it may be tried again, as that table says.
+    """
+
+    queues: tuple[str, ...] = ()
+    priority: PriorityWord = "normal"
+    exclusive: tuple[str, ...] = ()
+    is_reader: bool = False
+    retried_by: Owner | None = None
+    breakers: tuple[Breaking, ...] = ()
+
+
+def policy_of(
+    config: Config,
+    profile: ProfileSpec | None,
+    *,
+    tool: str | None = None,
+    server: Binding | None = None,
+    server_tool: str = "",
+    says_read_only: bool = False,
+) -> CallPolicy:
+    """The policy of the declared `tool`, of the `server_tool`, or of both where they are one.
+
+    `says_read_only` is what the server says of its tool.
+    """
+    tables: dict[Owner, ToolSpec | McpSpec] = {}
+    if tool is not None:
+        tables["tools", tool] = config.tools[tool]
+    if server is not None:
+        tables["mcp", server.name] = server.spec
+    stated: list[PolicySpec | ProfileSpec] = [*tables.values(), *([] if profile is None else [profile])]
+    queues = {spec.queue for spec in stated}
+    own = None if tool is None else config.tools[tool].read_only
+    listed = server is not None and NameList(server.spec.read_only).admits(server_tool)
+    return CallPolicy(
+        queues=tuple(name for name in config.queues if name in queues),
+        priority=next((spec.priority for spec in stated if spec.priority is not None), "normal"),
+        exclusive=tuple(sorted({spec.exclusive for spec in tables.values() if spec.exclusive is not None})),
+        is_reader=(says_read_only or listed) if own is None else own,
+        retried_by=next((owner for owner, spec in tables.items() if _is_idempotent(spec, server_tool)), None),
+        breakers=tuple(breaking_of(owner, spec.breaker) for owner, spec in tables.items() if spec.breaker is not None),
+    )
+
+
+def asks_for_steps(spec: ToolSpec | McpSpec | ProfileSpec | None) -> bool:
+    """Whether a table says anything for which a call takes a step."""
+    if spec is None or isinstance(spec, ProfileSpec):
+        return spec is not None and spec.queue is not None
+    return bool(spec.queue or spec.exclusive or spec.breaker or spec.idempotent)
+
+
+def _is_idempotent(spec: ToolSpec | McpSpec, server_tool: str) -> bool:
+    return spec.idempotent if isinstance(spec, ToolSpec) else NameList(spec.idempotent).admits(server_tool)
+
+
+def rate_of(text: str) -> tuple[float, int]:
+    """How many a second, and how many at once, of a text like `10/s burst 20`."""
+    found = _RATE.fullmatch(text)
+    assert found is not None
+    return int(found[1]) / _SECONDS[found[2]], int(found[3] or 1)
+
+
+def breaking_of(owner: Owner, text: str) -> Breaking:
+    """The breaker that a text like `5 in 30s, rest 10s` says."""
+    found = _BREAKER.fullmatch(text)
+    assert found is not None
+    within_s, rest_s = int(found[2]) * _SECONDS[found[3]], int(found[4]) * _SECONDS[found[5]]
+    return Breaking(owner, int(found[1]), within_s, rest_s)
+
+
+def queue_problems(config: Config, placed: Iterable[tuple[Path, McpSpec]]) -> Iterator[Problem]:
+    """A queue that bounds nothing, and each that is named and not declared; `placed` are all tables of servers."""
+    for name, queue in config.queues.items():
+        if name in OWN_QUEUES:
+            yield Problem(("queues", name), "faults call one of the daemon's own queues so", value=name)
+        if queue.concurrent is None and queue.per_agent is None and queue.rate is None:
+            yield Problem(("queues", name), "this queue bounds nothing", allowed="concurrent, per_agent or rate")
+    naming: list[tuple[Path, PolicySpec | ProfileSpec]] = [
+        *((("tools", name), tool) for name, tool in config.tools.items()),
+        *placed,
+        *((("agents", name), profile) for name, profile in config.agents.items()),
+    ]
+    for path, spec in naming:
+        if spec.queue is not None and spec.queue not in config.queues:
+            close = nearest(spec.queue, config.queues)
+            yield Problem((*path, "queue"), "no such queue in [queues]", value=spec.queue, nearest=close)

@@ -1,0 +1,52 @@
+"""How calls wait for one another, and what is done where they fail: queues, and the keys that several tables share."""
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from tooldispatchd.catalog.confinedspec import ConfinedSpec
+from tooldispatchd.catalog.secrecy import Spec
+from tooldispatchd.catalog.speckinds import BreakerText, Count, ExclusiveName, QueueName, RateText
+
+PriorityWord = Literal["high", "normal", "low"]
+
+
+class QueueSpec(Spec, frozen=True, kw_only=True):
+    """`[queues.NAME]`: where calls wait, of all agents together, so that not too many run at once, or not too often.
+
+    It says at least one of `concurrent`, `per_agent` and `rate`.
+    """
+
+    concurrent: Count | None = None
+    """How many calls run at once; by default as many as there are."""
+    waiting: Annotated[int, Meta(ge=0, le=1_000_000)] = 1024
+    """How many calls wait; more get `queue_full`, or `rate_limited` where it is the rate that holds them up. The last
+    quarter is for agents of which none waits. By default as many as one agent may have waiting; with 0 none waits."""
+    per_agent: Count | None = None
+    """How many calls of one agent, with those of the agents that it calls, run at once."""
+    rate: RateText | None = None
+    """How often one begins: `"10/s"`, `"30/m"`, `"200/h"`. With `"10/s burst 20"` up to 20 may begin at once, and 10
+    each second from then on. A call whose time would come after its deadline is `rate_limited` at once."""
+
+
+class PolicySpec(ConfinedSpec, frozen=True, kw_only=True):
+    """What holds for each call of a tool, of all tools of a toolbox, and of all tools of a server.
+
+    What a tool and its server or its profile both say holds together: a call waits for all of it.
+    """
+
+    queue: QueueName | None = None
+    """The [queue](#queuesname) in which its calls wait for their turn."""
+    priority: PriorityWord | None = None
+    """How soon they have it, in each queue: of 21 turns that calls of all three want, those of `high` have 16, of
+    `normal` 4, of `low` one. What a tool says comes before what its server says, and that before its profile."""
+    exclusive: ExclusiveName | None = None
+    """What it touches, by a name: of all tools of that name only one runs at a time, for whichever agent; those that
+    are `read_only` run together. `"workspace"` is the session's own [directory](#workspaces), and so nobody else's."""
+    breaker: BreakerText | None = None
+    """`"5 in 30s, rest 10s"`: after 5 failures in 30 s its calls are refused for 10 s, then one of them is tried, and
+    all others are refused until it has ended. A failure is a fault of the category `unavailable`, or that its own limit
+    passed. A toolbox's tools have one each, a server's one together."""
+
+
+POLICY_KEYS: Final = tuple(name for name in PolicySpec.__struct_fields__ if name not in ConfinedSpec.__struct_fields__)

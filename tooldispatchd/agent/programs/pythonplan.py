@@ -28,7 +28,7 @@ from tooldispatchd.agent.programs.programs import SurroundingsError
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.outcome import Answer, LeftBeside, Outcome
-from tooldispatchd.catalog.confinement import size_of
+from tooldispatchd.catalog.confinement import is_counted, size_of
 from tooldispatchd.catalog.enforcement import Enforced
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
@@ -212,8 +212,7 @@ def _python_tool(setup: Setup, tool: DeclaredTool, enforced: Enforced) -> Python
         limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),
         max_output_bytes=max_output_bytes(setup, enforced),
         prefork=spec.prefork,
-        # These are counted for each call by itself.
-        resident=spec.resident and kept.memory is None and kept.processes is None,
+        resident=spec.resident and not is_counted(kept),
         keeps_state=spec.state is not False,
         max_forks=spec.max_forks,
         max_rss=size_of(spec.max_rss),

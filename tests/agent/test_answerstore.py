@@ -149,24 +149,30 @@ def test_a_file_whose_writer_is_killed_opens_clean_with_whole_batches(tmp_path: 
         assert writer.stdout.readline() == b"begun\n"
         time.sleep(after_s)
         os.kill(writer.pid, signal.SIGKILL)
-    file, aside = open_file(path)
-    rows = {key: unpacked(text).content for key, _, _, _, _, text in file.read(time.time())}
-    file.close()
-    assert aside is None
+    opened = open_file(path, time.time())
+    rows = {key: unpacked(text).content for key, _, _, _, _, text in opened.rows}
+    opened.file.close()
+    assert opened.aside is None
     numbers = {int(key.partition(b"-")[0]) for key in rows}
     assert numbers == set(range(max(min(numbers), 0), max(numbers) + 1))
     assert max(numbers) >= 19
     assert rows == {b"%d-%b" % (each, half): str(each) * 500 for each in numbers for half in (b"a", b"b")}
 
 
-@pytest.mark.parametrize("damage", ["text", "page"])
+@pytest.mark.parametrize("damage", ["text", "page", "row"])
 async def test_a_damaged_file_is_moved_aside_and_stops_nobody(tmp_path: Path, damage: str) -> None:
     path, log = tmp_path / "cache.db", Ledger()
     async with keeping(path) as cache:
         for number in range(8):
             put(cache, b"%d" % number, kept("x" * 6000))
-    content = bytearray(path.read_bytes())
-    path.write_bytes(b"no database" if damage == "text" else content[:4096] + b"\xff" * (len(content) - 4096))
+    content = path.read_bytes()
+    if damage == "row":
+        database = sqlite3.connect(path)
+        database.execute("UPDATE answers SET answer = x'c1' WHERE key = x'33'")
+        database.commit()
+        database.close()
+    else:
+        path.write_bytes(b"no database" if damage == "text" else content[:4096] + b"\xff" * (len(content) - 4096))
     async with keeping(path, log) as cache:
         assert len(cache) == 0
         put(cache, b"a", kept("one"))

@@ -14,8 +14,9 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import trio
@@ -27,7 +28,7 @@ from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.wire.messages import ContentKind, QuotedText
 
 SQLITE: Final = "sqlite:"
-# sqlite.org/pragma.html: whose database it is, and which tables are in it.
+# sqlite.org/pragma.html: whose database it is, and which tables are in it; raised too where answers look otherwise.
 APPLICATION_ID: Final = 0x74646361
 SCHEMA: Final = 1
 # Where a damaged file is moved; an older one that lies there is lost.
@@ -139,7 +140,15 @@ class AnswerFile:
         with _told():
             # Those of the future were made before the clock was set back.
             self._database.execute("DELETE FROM answers WHERE until <= ? OR made_at > ?", (now, now))
-            return self._database.execute(_READ).fetchall()
+            found = self._database.execute(_READ).fetchall()
+        try:
+            # SQLite keeps any kind of value in any column.
+            rows = msgspec.convert(found, list[Row])
+            for row in rows:
+                unpacked(row[-1])
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise DamagedFileError("its answers cannot be read") from error
+        return rows
 
     def write(self, changes: Mapping[bytes, Row | None], now: float) -> None:
         """Put rows, and take those away whose key has none, and those whose time is over; all or nothing."""
@@ -175,17 +184,34 @@ class AnswerFile:
         return done.rowcount
 
 
-def open_file(path: Path) -> tuple[AnswerFile, Path | None]:
-    """The file, new where there is none; and where a damaged one was moved that lay there. Raises `AnswerFileError`."""
+class OpenedFile(NamedTuple):
+    """The file, the rows in it, and where a damaged one was moved that lay there."""
+
+    file: AnswerFile
+    rows: list[Row]
+    aside: Path | None
+
+
+def open_file(path: Path, now: float) -> OpenedFile:
+    """Open the file and read it; it is new where there is none, or a damaged one. Raises `AnswerFileError`."""
     try:
-        return AnswerFile(path), None
+        return OpenedFile(*_read_file(path, now), None)
     except DamagedFileError:
         aside = path.with_name(path.name + DAMAGED)
         with _told():
             path.replace(aside)
             for suffix in ("-wal", "-shm"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
-        return AnswerFile(path), aside
+        return OpenedFile(*_read_file(path, now), aside)
+
+
+def _read_file(path: Path, now: float) -> tuple[AnswerFile, list[Row]]:
+    file = AnswerFile(path)
+    try:
+        return file, file.read(now)
+    except BaseException:
+        file.close()
+        raise
 
 
 def path_of(store: str) -> Path | None:
@@ -200,7 +226,7 @@ async def keep_answers(path: Path, answers: AnswerCache, log: Log) -> AsyncItera
     A file that cannot be used is a warning, and nothing is kept.
     """
     try:
-        file, aside = await trio.to_thread.run_sync(open_file, path)
+        file, rows, aside = await trio.to_thread.run_sync(open_file, path, time.time())
     except AnswerFileError as error:
         log.warning("cached answers not kept", file=str(path), reason=str(error))
         yield
@@ -209,7 +235,7 @@ async def keep_answers(path: Path, answers: AnswerCache, log: Log) -> AsyncItera
         log.warning("damaged cache moved aside", file=str(path), to=str(aside))
     keeper = _Keeper(file, answers, log)
     try:
-        await keeper.load()
+        keeper.load(rows)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keeper.run)
             yield
@@ -230,26 +256,16 @@ class _Keeper:
         # By key: an answer may come and leave before it was written. No more than the cache and the file have.
         self._owed: dict[bytes, CachedAnswer | None] = {}
         self._news = trio.Event()
-        self._version = 0
+        # Of the file, once that was looked at; the first look compares all.
+        self._version = -1
         self._is_over = False
 
-    async def load(self) -> None:
-        """Put all that the file has into the cache."""
-        now = time.time()
-        try:
-            rows = await trio.to_thread.run_sync(self._file.read, now)
-            self._version = await trio.to_thread.run_sync(self._file.version)
-        except AnswerFileError as error:
-            self._give_up(error)
-            return
-        since = trio.current_time() - now
+    def load(self, rows: Iterable[Row]) -> None:
+        """Put what the file had into the cache."""
+        since = trio.current_time() - time.time()
         self._answers.changed = self._left
-        for key, tool, server, made_at, until, packed in rows:
-            try:
-                cached = CachedAnswer(unpacked(packed), tool, server, made_at + since, until + since)
-            except (msgspec.DecodeError, msgspec.ValidationError):
-                self._owed[key] = None
-                continue
+        for key, tool, server, made_at, until, text in rows:
+            cached = CachedAnswer(unpacked(text), tool, server, made_at + since, until + since)
             if not self._answers.put(key, cached, trio.current_time()):
                 self._owed[key] = None
         self._answers.changed = self._changed
@@ -278,14 +294,18 @@ class _Keeper:
             await self._write()
 
     async def _write(self) -> None:
-        batch = {key: self._owed.pop(key) for key in list(self._owed)[:BATCH]}
-        if self._owed:
-            self._news.set()
+        batch = dict(islice(self._owed.items(), BATCH))
         try:
             kept = await trio.to_thread.run_sync(self._written, batch, time.time() - trio.current_time())
         except AnswerFileError as error:
             self._give_up(error)
             return
+        for key, cached in batch.items():
+            # It may have changed meanwhile.
+            if self._owed[key] is cached:
+                del self._owed[key]
+        if self._owed:
+            self._news.set()
         if kept is not None:
             self._answers.drop([key for key in self._answers if key not in kept and key not in self._owed])
 

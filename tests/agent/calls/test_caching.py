@@ -15,13 +15,13 @@ from tests.agent.fakes import ANOTHER_USER, Agent, HeldPlan, answer, fault_of, o
 from tooldispatchd.agent.calls.cachestep import ToolIdentity, canonical, lasting
 from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.tools.toolset import compile_plans
+from tooldispatchd.agent.tools.toolset import LIFTED, compile_lifted, compile_plans
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.catalog.caching import Caching
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.catalog.policyspec import QueueSpec
-from tooldispatchd.catalog.specs import Config, ProfileSpec, ToolSpec
+from tooldispatchd.catalog.specs import Config, ProcessSpec, ProfileSpec, ToolSpec
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ContentKind, QuotedText
 
@@ -311,6 +311,34 @@ async def test_where_the_tools_own_limit_passes_all_that_wait_are_told(autojump_
         faults = [fault_of(await agent.hear()) for _ in "12"]
         assert [(fault["error"], fault["stage"], fault["ran"]) for fault in faults] == [("timeout", "run", "maybe")] * 2
         assert held.started == ["1"]
+        await agent.end_input()
+
+
+async def test_a_part_of_another_call_does_not_wait_for_an_equal_one_and_gets_what_is_kept(
+    autojump_clock: MockClock,
+) -> None:
+    # What its chain holds the other one may be waiting for.
+    held = HeldPlan("leaf")
+    built = build_catalog(
+        Config(
+            tools={"leaf": ToolSpec(type="json -> json", command=("x",)), "whole": ToolSpec(process="chain")},
+            processes={"chain": ProcessSpec(kind="plumb", type="!json -> !json", chain=("lift(leaf)",))},
+        )
+    )
+    assert isinstance(built, Catalog)
+    async with open_runtime(built, held) as runtime:
+        governed(runtime, held, CallPolicy(caching=Caching(60.0, is_joined=True)), ToolIdentity(lambda: ()))
+        runtime.plans(LIFTED + "default", compile_lifted)["leaf"] = held
+        agent = Agent(runtime)
+        await agent.call("first", "leaf", input=1)
+        await agent.call("whole", "whole", input=1)
+        await wait_all_tasks_blocked()
+        assert held.started == ["first", "whole"]
+        held.finish("whole", "1")
+        assert await agent.hear() == answer("whole", "1")
+        await agent.call("again", "whole", input=1)
+        assert await agent.hear() == answer("again", "1")
+        held.finish("first", "1")
         await agent.end_input()
 
 

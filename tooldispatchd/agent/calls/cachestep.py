@@ -11,7 +11,6 @@ they are: a tool may tell `é` from `e` with an accent, as file systems do.
 
 import hashlib
 from collections.abc import Callable, Hashable
-from importlib.metadata import version
 from typing import Final, Literal
 
 import msgspec
@@ -110,7 +109,8 @@ class CacheStep(Step):
         if not isinstance(outcome, Answer) or outcome.is_error or lookup.era != self._era:
             return
         if self._caching.keeps_s and outcome.size <= self._answers.max_answer_bytes:
-            cached = CachedAnswer(lasting(outcome), call.name, self._tool.server, now, now + self._caching.keeps_s)
+            assert call.plan is not None
+            cached = CachedAnswer(lasting(outcome), call.plan.name, self._tool.server, now, now + self._caching.keeps_s)
             self._answers.put(lookup.key, cached, now)
 
     def leave(self, call: Call, outcome: Outcome) -> None:
@@ -165,12 +165,8 @@ def _plain(value: object) -> object:
 
 
 def digest_of(*parts: object) -> bytes:
-    """Of values of Structs and JSON, and of the daemon's version, whose answers may look otherwise.
-
-    Never to be shown: secrets can be tried against a digest.
-    """
-    text = _encode_sorted((version("tooldispatchd"), *parts))
-    return hashlib.blake2b(text, digest_size=_KEY_BYTES).digest()
+    """Of values of Structs and JSON. Never to be shown: secrets can be tried against a digest."""
+    return hashlib.blake2b(_encode_sorted(parts), digest_size=_KEY_BYTES).digest()
 
 
 def lasting(answer: Answer) -> Answer:

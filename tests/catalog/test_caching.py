@@ -6,6 +6,7 @@ import pytest
 
 from tooldispatchd.catalog.caching import Caching, keeps_s_of
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.explanation import policy_lines
 from tooldispatchd.catalog.policy import policy_of
 from tooldispatchd.catalog.restspecs import AnnotationsSpec, RestSpec
 from tooldispatchd.catalog.servers import Binding
@@ -124,3 +125,11 @@ def test_a_server_says_which_of_its_tools_are_kept_or_is_warned_of() -> None:
     assert catalog.warnings == (warning,)
     wrong = {"a": McpSpec(command="x", cache={"*": "soon"}), "b": McpSpec(command="y", cache_scope="shared")}
     assert [path for path, _ in problems_of(mcp=wrong)] == ["mcp.a.cache.*", "mcp.b.cache_scope"]
+
+
+def test_check_explains_what_is_given_again_and_to_whom() -> None:
+    server = McpSpec(command="x", cache={"get_*": "5m", "*": 0}, cache_scope="shared", single_flight=True)
+    assert list(policy_lines(server)) == [
+        "answers are given again: get_* for 300 s, * never, to whoever asks",
+        "equal calls under way are one",
+    ]

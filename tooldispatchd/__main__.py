@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "run": "run an agent with a tool channel of its own",
     "mcp": "serve an MCP client, or install the entry",
     "login": "log in at a server that wants OAuth",
+    "cache": "list or clear the answers that are kept in a file",
     "openapi": "show the tools that a document of OpenAPI makes, or fetch it",
     "init": "write a commented example configuration",
     "conformance": "hold a daemon, or an agent, to the protocol",

@@ -37,6 +37,7 @@ class _Meaning(Enum):
     SERVER = auto()  # a binding's name or a URL
     DOCUMENT = auto()  # a file or a URL
     LISTEN = auto()
+    STORE = auto()  # a kind and, behind a colon, a file
     HEADER = auto()  # a header's value
     ROOT = auto()  # a directory, as a path or a file:// URI
     DIRECTORY = auto()  # a path, or the session's workspace
@@ -108,6 +109,7 @@ _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
 )
 EXPANDED: Final[dict[Pattern, _Meaning]] = {
     ("daemon", "listen", "#"): _Meaning.LISTEN,
+    ("cache", "store"): _Meaning.STORE,
     ("plumb", "#"): _Meaning.FILE,
     ("mcp_json", "#"): _Meaning.FILE,
     ("agent_command", "#"): _Meaning.PROGRAM,
@@ -283,6 +285,9 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
         if kind not in {"unix", "http+unix"} or where.startswith("@") or not where:
             return text
         return f"{kind}:{anchor / where}{mark}{options}"
+    if meaning is _Meaning.STORE:
+        kind, colon, file = text.partition(":")
+        return f"{kind}:{directory / file}" if colon else text
     if meaning is _Meaning.ROOT:
         found = _FILE_URI.fullmatch(text)
         if found is not None:

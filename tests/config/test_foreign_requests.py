@@ -186,7 +186,7 @@ def test_a_mistake_is_told_where_it_stands(tmp_path: Path) -> None:
         ({"rateLimit": 5}, "restTools.a.rateLimit: unknown key"),
         ({"parameterSchema": {}}, 'restTools.a.parameterSchema: unknown key\n    did you mean "parametersSchema"?'),
         ({"method": "TRACE"}, "restTools.a.method: no such choice"),
-        ({"queue": "slow"}, 'restTools.a.queue: not yet available\n    allowed: "default", or to leave it out'),
+        ({"queue": "slow"}, "restTools.a.queue: no such queue in [queues]"),
         ({"cache": "1h"}, 'restTools.a.cache: not yet available\n    allowed: "off", or to leave it out'),
         ({"streaming": {"mode": "sse"}}, "restTools.a.streaming.mode: no such choice"),
         ({"url": "https://x.example/${API_KEY}"}, "restTools.a.url: the environment has no API_KEY"),
@@ -202,6 +202,15 @@ def test_a_key_that_is_not_understood_is_an_error(tmp_path: Path, more: dict[str
 def test_what_says_nothing_of_a_queue_or_a_cache_is_fine(tmp_path: Path) -> None:
     entry = {"method": "GET", "url": "https://x.example/", "queue": "default", "cache": "off"}
     assert "a" in load(tmp_path, {"restTools": {"a": entry}}).tools
+
+
+def test_a_request_waits_in_the_queue_that_it_names_and_in_the_default_one_where_there_is_one(tmp_path: Path) -> None:
+    requests = {name: {"method": "GET", "url": f"https://{name}.example/"} for name in ("a", "b")}
+    requests["a"]["queue"] = "slow"
+    queues = {"slow": {"concurrent": 1}}
+    for more, found in (({}, None), ({"default": {"concurrent": 8}}, "default")):
+        tools = load(tmp_path, {"restTools": requests, "queues": queues | more}).config.tools
+        assert {name: tool.queue for name, tool in tools.items()} == {"a": "slow", "b": found}
 
 
 def test_a_name_is_declared_once(tmp_path: Path) -> None:

@@ -16,10 +16,12 @@ from tooldispatchd.catalog.confinement import Means, confinement_of, size_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
 from tooldispatchd.catalog.fromschema import describe
 from tooldispatchd.catalog.globs import NameList
+from tooldispatchd.catalog.policy import PolicyTable
 from tooldispatchd.catalog.policyspec import QueueSpec
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.rest.declared import lines_of
+from tooldispatchd.catalog.restspecs import RestApiSpec
 from tooldispatchd.catalog.servers import credential_kinds, without_query
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import InputMode, LimitsSpec, McpSpec, OutputMode, ProfileSpec, ToolSpec
@@ -159,6 +161,7 @@ class _Explanation:
         for name, api in self._catalog.apis.items():
             yield f"api {name}{self._at('rest', name) if name in self._config.rest else ''}"
             yield from _indented(lines_of(api, self._config.limits.call_s))
+            yield from _indented(policy_lines(api.spec))
             users = [
                 f"tool {each}" for each, tool in self._catalog.tools.items() if tool.rest and tool.rest.api == name
             ]
@@ -253,17 +256,18 @@ def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
         yield "offers: the resources and prompts of its servers"
 
 
-def policy_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:
+def policy_lines(spec: PolicyTable) -> Iterator[str]:
     """What calls wait for, and what is done where they fail, as far as one table says it."""
     if spec.queue is not None:
         yield f"waits in: queue {spec.queue}"
     if spec.priority is not None:
         yield f"priority: {spec.priority}"
     if spec.exclusive is not None:
-        shared = ", which it only looks at" if spec.read_only is True else ""
+        shared = ", which it only looks at" if isinstance(spec, ToolSpec) and spec.read_only else ""
         yield f"has for itself: {spec.exclusive}{shared}"
     if spec.idempotent:
         which = f" of {_cut(', '.join(spec.idempotent))}" if isinstance(spec.idempotent, tuple) else ""
+        which = " that may be sent twice" if isinstance(spec, RestApiSpec) else which
         yield f"tried again: calls{which} that could not be done"
     if spec.breaker is not None:
         yield f"rests after failures: {spec.breaker}"

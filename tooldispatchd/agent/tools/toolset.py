@@ -37,6 +37,7 @@ from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.policy import asks_for_steps, policy_of
 from tooldispatchd.catalog.profiles import CALL_TOOL, SEARCH_TOOLS, Profile
 from tooldispatchd.catalog.readings import Readings, fold
+from tooldispatchd.catalog.restspecs import AnnotationsSpec
 from tooldispatchd.catalog.spelling import DISTINCT, unescape
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.providers.mcp.keeper import ServerHandle
@@ -109,7 +110,15 @@ def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Pla
     else:
         plan = InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
     config = runtime.setup.catalog.config
-    policy = policy_of(config, config.agents.get(profile.name), tool=tool.name)
+    hints = AnnotationsSpec() if tool.rest is None else tool.rest.hints
+    is_safe = bool(hints.read_only_hint)
+    policy = policy_of(
+        config,
+        config.agents.get(profile.name),
+        tool=tool.name,
+        says_read_only=is_safe,
+        says_idempotent=is_safe or bool(hints.idempotent_hint),
+    )
     return governed(runtime, in_mode(plan, tool), policy)
 
 

@@ -242,6 +242,8 @@ def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
         yield f"workspace: {_cut(spec.workspace)}{', made where it is missing' if spec.make else ''}"
     if spec.workspaces:
         yield f"workspace of a hello: in {', '.join(map(_cut, spec.workspaces))}"
+    if spec.deny:
+        yield f"offers never: {_cut(', '.join(spec.deny))}"
     if spec.separator != ":":
         yield f"tools of servers are shown as: server{spec.separator}tool"
     if spec.resolve == "lenient":

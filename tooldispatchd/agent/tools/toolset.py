@@ -31,7 +31,7 @@ from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServ
 from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.catalog.globs import NameList, insisted
+from tooldispatchd.catalog.globs import insisted
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.policy import asks_for_steps, policy_of
@@ -40,6 +40,7 @@ from tooldispatchd.catalog.readings import Readings, fold
 from tooldispatchd.catalog.restspecs import AnnotationsSpec
 from tooldispatchd.catalog.spelling import DISTINCT, unescape
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.catalog.traits import HINT, Choice, tags_of, traits_of
 from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.server import McpTool
 from tooldispatchd.wire.faults import Code, Fault
@@ -314,21 +315,49 @@ class Toolset:
         if use is None or prefix is None:
             return []
         hidden: list[str] = []
-        wanted = [NameList(names) for names in server.lists]
+        wanted = [Choice(entries) for entries in server.lists]
+        taken = Choice(use.without)
+        is_by_hints = any(entry.startswith(HINT) for entries in (*server.lists, use.without) for entry in entries)
         offered = self._offered[server.name] = []
         for tool in kept.offer.tools.values():
+            traits = self._traits_of(server, tool) if is_by_hints else ()
             # Some may be there for declared ones alone.
-            if not all(names.admits(tool.name) for names in wanted):
+            if taken.admits(tool.name, traits) or not all(each.admits(tool.name, traits) for each in wanted):
                 continue
             name = prefixed(prefix, tool.name)
             if name in self.plans or name in self._waiting:
                 hidden.append(name)
                 self._log.warning("tool hidden", server=server.name, tool=name)
             else:
-                plan = listed_plan(self._runtime, kept, tool, name=name, unenforced=server.unenforced)
+                tags = server.binding.spec.tags
+                plan = listed_plan(self._runtime, kept, tool, name=name, tags=tags, unenforced=server.unenforced)
                 self.plans[name] = self._governed(plan, server, tool)
                 offered.append(name)
         return hidden
+
+    def _traits_of(self, server: SessionServer, tool: McpTool, declared: str | None = None) -> tuple[str, ...]:
+        """The traits of a server's tool, or of a declared one that it is, with what the server says of it."""
+        spec = None if declared is None else self._runtime.setup.catalog.config.tools[declared]
+        return traits_of(spec, server.binding.spec, server_tool=tool.name, hints=tool.hints)
+
+    def _denies(self, declared: str) -> bool:
+        """Whether the profile takes a declared tool away for what its server says of it."""
+        profile = self._runtime.setup.catalog.config.agents.get(self._profile.name)
+        at = self._runtime.setup.catalog.tools[declared].server
+        server = None if at is None else self._servers[at.binding]
+        if profile is None or at is None or server is None or server.kept is None:
+            return False
+        tool = server.kept.offer.tools.get(at.tool)
+        if tool is None or not any(entry.startswith(HINT) for entry in (*(profile.allow or ()), *profile.deny)):
+            return False
+        traits = self._traits_of(server, tool, declared)
+        is_allowed = profile.allow is None or Choice(profile.allow).admits(declared, traits)
+        return Choice(profile.deny).admits(declared, traits) or not is_allowed
+
+    def _is_denied(self, server: SessionServer, name: str) -> bool:
+        """Whether a tool of the server is taken away, by name or for what the server says of it."""
+        tool = None if server.kept is None else server.kept.offer.tools.get(name)
+        return server.denies(name, () if tool is None else self._traits_of(server, tool))
 
     def _governed(self, plan: Plan, server: SessionServer, tool: McpTool, declared: str | None = None) -> Plan:
         """The plan with the steps that the tables of its tool, the server and the profile ask for."""
@@ -387,6 +416,8 @@ class Toolset:
         """The plan of a tool of the profile; None for one that is not known without its server, which is down."""
         if tool.server is None:
             return self._declared[tool.name]
+        if self._denies(tool.name):
+            return None
         plan = self.inner(tool.name)
         if isinstance(plan, Plan):
             return plan
@@ -415,8 +446,9 @@ class Toolset:
             if kept is None or listed is None:
                 # A tool that its server lacks is no tool of this session, or the session is refused for it.
                 return server.fault or self._unknown(name)
-            plan = in_mode(declared_mcp_plan(self._runtime, kept, tool, listed, server.unenforced), tool)
-            self._inner[name] = self._governed(plan, server, listed, declared=name)
+            tags = tags_of(tool.spec, server.binding.spec)
+            plan = declared_mcp_plan(self._runtime, kept, tool, listed, tags=tags, unenforced=server.unenforced)
+            self._inner[name] = self._governed(in_mode(plan, tool), server, listed, declared=name)
         return self._inner[name]
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
@@ -490,7 +522,7 @@ class Toolset:
             return HOLD
         declared = self._runtime.setup.catalog.tools.get(name)
         if declared is not None:
-            if declared.server is None or name not in self._profile.tools:
+            if declared.server is None or name not in self._profile.tools or self._denies(name):
                 return self._not_allowed(name)
             found = self.inner(name)
             return found if isinstance(found, Fault) else self._unknown(name)
@@ -500,7 +532,7 @@ class Toolset:
                 return HOLD
             if prefix == server.prefix and server.fault is not None:
                 return server.fault
-            if NameList(server.binding.spec.deny).admits(tool):
+            if self._is_denied(server, tool):
                 return self._not_allowed(name)
         for each in self._profile.disabled:
             binding = self._runtime.setup.catalog.servers[each]

@@ -200,6 +200,8 @@ class _Explanation:
             return f"process {spec.process} ({self._stages(self._catalog.processes[spec.process])})"
         if tool.server is not None:
             return f"tool {tool.server.tool} of server {tool.server.binding}"
+        if spec.native is not None:
+            return f"run by the model's provider: {', '.join(spec.native)}"
         if spec.inline is not None:
             return f"inline {spec.inline}"
         if spec.map is not None:

@@ -273,6 +273,9 @@ class McpSpec(PolicySpec, frozen=True, kw_only=True):
 Server = str | McpSpec
 """A server that is used: a binding's name, a URL, or a table as in `[mcp]`."""
 
+# The forms of lists of tools that are a provider's own.
+NativeForm = Literal["anthropic", "openai", "openai_responses", "google"]
+
 Kind = Literal["agent", "plumb", "map", "filter", "merge", "barrier", "project", "id", "copy", "discard"]
 
 
@@ -344,7 +347,7 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
 
 class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command`, `python`,
-    `rest` and `builtin` runs it."""
+    `rest`, `native` and `builtin` runs it."""
 
     type: str | None = None
     """`A -> B`, as text. Inferred where its process or expression says it; without it and without schemas a `command`
@@ -415,6 +418,9 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     `"result"` each has, and the answer is the text of its stdout and stderr, with the code as the last line."""
     rest: RestSpec | None = None
     """A request to an HTTP API, see [HTTP APIs](#http-apis)."""
+    native: Secret[dict[NativeForm, dict[str, object]]] | None = None
+    """A tool that a model's provider runs itself: what stands in a list in that [form](agents.md#tools-of-providers),
+    as it is. Lists in other forms do not have it, and a call here is `provider_native`."""
     annotations: AnnotationsSpec | None = None
     """Hints about a tool with `rest`, for whoever decides about calls: whether it only reads, whether it destroys."""
     python: Annotated[str, Meta(pattern=PYTHON_PATTERN)] | None = None

@@ -3,9 +3,10 @@
 A session that was shown the plain form and has switched nothing looks names up in the table of its toolset itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
+import msgspec
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Lookup, Plan
@@ -14,7 +15,7 @@ from tooldispatchd.agent.tools.passing import SIGN
 from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.selection import EVERY, ToolSelection
-from tooldispatchd.catalog.spelling import Separator
+from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.textcalls import prompt_of
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import MAX_SWITCHES, Select, ToolsLine, ToolsReq
@@ -24,13 +25,14 @@ from tooldispatchd.wire.session import SessionMachine
 class Offering:
     """See the module. `plans` are what can be called, by every name that was shown; a new table whenever it changes."""
 
-    __slots__ = ("_machine", "_selection", "_showing", "_toolset", "plans")
+    __slots__ = ("_is_searched", "_machine", "_selection", "_showing", "_toolset", "plans")
 
-    def __init__(self, toolset: Toolset, machine: SessionMachine, separator: Separator) -> None:
+    def __init__(self, toolset: Toolset, machine: SessionMachine, profile: Profile) -> None:
         self._toolset = toolset
         self._machine = machine
+        self._is_searched = profile.is_searched
         # None for an agent that was shown the plain form alone, which spells nothing.
-        self._showing = Showing(separator) if separator != ":" else None
+        self._showing = Showing(profile.separator) if profile.separator != ":" else None
         # None where everything is on.
         self._selection: ToolSelection | None = None
         self.plans = toolset.plans
@@ -65,43 +67,53 @@ class Offering:
     @property
     def listed(self) -> dict[str, Plan]:
         """The plans that lists of tools show."""
-        listed, selection = self._toolset.listed, self._selection
+        return self._listed(self._selection)
+
+    def _listed(self, selection: ToolSelection | None) -> dict[str, Plan]:
+        listed = self._toolset.listed
         return listed if selection is None else _those_on(listed, selection)
 
     def shown(self) -> tuple[list[Raw], list[str]]:
         """The tools in the form of `hello`, and what it could not say; their names as it spells them are known now."""
-        return self._entries(self._machine.asked.schemas, self.listed)
+        return self._entries(self._machine.asked.schemas, self._selection)
 
     def answer(self, asked: ToolsReq) -> ToolsLine | Fault:
         """The answer to `tools` or `select`, in the form asked for, else in that of `hello`; or why there is none."""
-        listed = self.listed
+        selection = self._selection
         if asked.tags is not None or asked.tools is not None:
-            selection = self._selected(asked)
-            if isinstance(selection, Fault):
-                return selection
-            listed = _those_on(self._toolset.listed, selection)
+            found = self._selected(asked)
+            if isinstance(found, Fault):
+                return found
+            selection = found
             if isinstance(asked, Select):
                 self._selection = selection
                 self.refresh()
         form = asked.schemas or self._machine.asked.schemas
-        tools = self._entries(form, listed)[0]
+        tools = self._entries(form, selection)[0]
         return ToolsLine(tools, self._machine.agent, asked.id, prompt_in(form, tools))
 
-    def _entries(self, form: str | None, listed: dict[str, Plan]) -> tuple[list[Raw], list[str]]:
-        form = form or PLAIN
+    def _entries(self, form: str | None, selection: ToolSelection | None) -> tuple[list[Raw], list[str]]:
+        form, listed = form or PLAIN, self._listed(selection)
         showing = self._showing_in(form)
         if showing is None:
             return plain_entries(listed.values()), []
-        entries = showing.entries(form, self._toolset.plans, listed)
+        entries, warnings = showing.entries(form, self._toolset.plans, listed)
         self.refresh()
-        return entries
+        return [*entries, *self._native(form, selection)], warnings
+
+    def _native(self, form: str, selection: ToolSelection | None) -> Iterator[Raw]:
+        """The tools that the provider of this form runs itself, as it wants them to be named."""
+        for name, spec in self._toolset.natives.items() if not self._is_searched else ():
+            shown = next((entry for key, entry in (spec.native or {}).items() if key == form), None)
+            if shown is not None and (selection is None or selection.is_on(name, spec.tags)):
+                yield Raw(msgspec.json.encode(shown))
 
     def _selected(self, asked: ToolsReq) -> ToolSelection | Fault:
         """The selection with what is asked for, its tools by their own names; or why there is none."""
         tools: dict[str, bool] = {}
         for name, is_on in (asked.tools or {}).items():
             found = name if name == EVERY else self._find_any(name)
-            if isinstance(found, Fault):
+            if isinstance(found, Fault) and found.code is not Code.PROVIDER_NATIVE:
                 return found
             # One that a server may have once it is up is known by this name until then.
             tools[found.name if isinstance(found, Plan) else name] = is_on

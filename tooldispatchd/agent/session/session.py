@@ -114,7 +114,7 @@ class Session:
         self._is_forced = False
         root = self.number if lineage is None else lineage.account.number
         self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
-        self._offering = Offering(self.toolset, machine, profile.separator)
+        self._offering = Offering(self.toolset, machine, profile)
         self.plans = self._offering.plans  # every request looks a name up
         self.has_jobs = profile.jobs
         self._is_searched = profile.is_searched

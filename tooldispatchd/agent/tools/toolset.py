@@ -38,6 +38,7 @@ from tooldispatchd.catalog.policy import asks_for_steps, policy_of
 from tooldispatchd.catalog.profiles import CALL_TOOL, SEARCH_TOOLS, Profile
 from tooldispatchd.catalog.readings import Readings, fold
 from tooldispatchd.catalog.restspecs import AnnotationsSpec
+from tooldispatchd.catalog.specs import ToolSpec
 from tooldispatchd.catalog.spelling import DISTINCT, unescape
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.catalog.traits import HINT, Choice, tags_of, traits_of
@@ -56,7 +57,8 @@ def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     """The plans of a profile's declared tools, less those of servers; every session of the profile shares them."""
     tools = runtime.setup.catalog.tools
     whole = runtime.setup.profile_keys.profile(key)
-    plans = {name: _compile_plan(runtime, tools[name], whole) for name in whole.tools if tools[name].server is None}
+    own = [name for name in whole.tools if tools[name].server is None and tools[name].spec.native is None]
+    plans = {name: _compile_plan(runtime, tools[name], whole) for name in own}
     # A declared tool of such a name wins, also one that a server has yet to show.
     plans |= {plan.name: plan for plan in (job_plans() if whole.jobs else ()) if plan.name not in whole.tools}
     plans |= {plan.name: plan for plan in (search_plans(runtime) if whole.is_searched else ())}
@@ -248,6 +250,12 @@ class Toolset:
             return self.plans
         jobs = (name for name, plan in self._declared.items() if isinstance(plan, JobPlan))
         return {name: self._declared[name] for name in (*SEARCH_TOOLS, *jobs)}
+
+    @property
+    def natives(self) -> dict[str, ToolSpec]:
+        """The tools that models' providers run themselves; there are no plans of them."""
+        specs = self._runtime.setup.catalog.config.tools
+        return {name: specs[name] for name in self._profile.tools if specs[name].native is not None}
 
     @property
     def advice(self) -> Iterator[tuple[str, str]]:
@@ -521,6 +529,8 @@ class Toolset:
         if name in self._waiting:
             return HOLD
         declared = self._runtime.setup.catalog.tools.get(name)
+        if declared is not None and declared.spec.native is not None and name in self._profile.tools:
+            return Fault(Code.PROVIDER_NATIVE, f"the model's own provider runs {name}", {"source": name})
         if declared is not None:
             if declared.server is None or name not in self._profile.tools or self._denies(name):
                 return self._not_allowed(name)

@@ -39,10 +39,12 @@ from tooldispatchd.children.family import open_family
 from tooldispatchd.front.timer import Timer
 
 DONE: Final = Answer("done")
-CALLS: Final = 100_000
+# How many wait, the fewest first.
+CROWDS: Final = (1_000, 10_000, 100_000)
 CHUNK: Final = 50
 QUEUES: Final = {"open": QueueSpec(concurrent=1_000_000), "often": QueueSpec(rate="999999/s burst 999999")}
 BREAKING: Final = Breaking(("tools", "t"), 5, 30.0, 10.0)
+# Each step by itself; a new one is one more row here.
 POLICIES: Final = {
     "nothing": CallPolicy(),
     "a queue with places": CallPolicy(queues=("open",)),
@@ -174,6 +176,9 @@ async def _steps(rounds: int) -> list[tuple[str, ...]]:
             added = ("", "") if base is None else (f"{instructions - base[0]:+.0f}", f"{micros - base[1]:+.1f}")
             shown = "an inline call without policy" if name == "inline" else f"a call in flight, {name}"
             rows.append((shown, f"{instructions:.0f}", added[0], f"{micros:.1f}", added[1]))
+        _serve(host, outlet, b'{"__port":"select","tools":{"nothing":false}}\n')
+        instructions, micros = _cost(host, outlet, "inline", rounds)
+        rows.insert(1, ("the same, another tool is switched off", f"{instructions:.0f}", "", f"{micros:.1f}", ""))
         host.ended()
     return rows
 
@@ -210,11 +215,11 @@ def measure(quick: bool) -> Table:
     rows = trio.run(_steps, 20 if quick else 400)
     growth = 0.0
     for agents in (1, 100, 10_000):
-        few, many = (_waiting(min(agents, calls), calls) for calls in (1_000, CALLS))
-        for what, before, after in zip(("waits", "has its turn, and ends", "is cancelled"), few, many, strict=True):
-            growth = max(growth, after / before)
-            shown = f"one of {CALLS:,} of {agents:,} agents {what}; in brackets, of 1,000"
-            rows.append((shown, "", "", f"{after:.1f} ({before:.1f})", ""))
+        costs = zip(*(_waiting(min(agents, calls), calls) for calls in CROWDS), strict=True)
+        for what, by_crowd in zip(("waits", "has its turn, and ends", "is cancelled"), costs, strict=True):
+            growth = max(growth, by_crowd[-1] / by_crowd[0])
+            shown = f"one of {', '.join(f'{calls:,}' for calls in CROWDS)} calls of {agents:,} agents {what}"
+            rows.append((shown, "", "", ", ".join(f"{cost:.1f}" for cost in by_crowd), ""))
     bar = f"at most {MOST_GROWTH:g} times what it costs among 1,000"
     promise = Bar("a call that waits among 100,000 in one queue", bar, f"{growth:.1f} times", growth <= MOST_GROWTH)
     columns = ("what", "instructions", "added", "us of CPU", "added")

@@ -93,6 +93,12 @@ def resting(name: str, after_s: float) -> Fault:
     return Fault(Code.SERVER_UNAVAILABLE, f"{name} is not called now: {reason}", extras)
 
 
+def switched_off(name: str) -> Fault:
+    """The agent itself has switched the tool off."""
+    detail = f"{name} is switched off: select switches it on again"
+    return Fault(Code.NOT_ALLOWED, detail, {"source": name})
+
+
 def too_many(what: str, limit: int) -> Fault:
     """More than `limits.WHAT` allows."""
     return Fault(Code.TOO_MANY, f"over the limit: {TOO_MANY[what]}", {"what": what, "limit": limit})

@@ -24,6 +24,7 @@ from tooldispatchd.catalog.servers import Binding, binding_of, build_servers, pa
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.tools import DeclaredTool, build_tools
+from tooldispatchd.catalog.traits import Traits, declared_traits
 from tooldispatchd.catalog.types import JSON
 from tooldispatchd.catalog.workspaces import workspace_problems
 
@@ -48,7 +49,7 @@ class Catalog(msgspec.Struct, frozen=True):
     SHA-256 of each profile's token, where it has one; `config` holds none. `agent_specs` are what agents that
     `agent_command` runs are told, by process. `enforceable` is what of its programs' bounds the machine can enforce, as
     far as any are asked for. `aliases` are further names of tools, each with the tool's own. `described` are the APIs
-    that documents describe.
+    that documents describe. `traits` are the tags and hints of tools.
     """
 
     config: Config
@@ -63,6 +64,7 @@ class Catalog(msgspec.Struct, frozen=True):
     aliases: dict[str, str] = {}
     apis: dict[str, RestApi] = {}
     described: dict[str, DescribedApi] = {}
+    traits: Traits = {}
 
     @property
     def is_protected(self) -> bool:
@@ -98,7 +100,8 @@ def build_catalog(
     apis = build_apis(config)
     sound = frozenset(tool for api in described.values() for tool in api.tools)
     tools, processes, wrong_tools = build_tools(config, servers, signatures, apis, sound)
-    profiles, unknown = build_profiles(config, servers)
+    traits = declared_traits(config, servers, {name: tool.rest.hints for name, tool in tools.items() if tool.rest})
+    profiles, unknown = build_profiles(config, servers, traits)
     problems = [*problems, *apis.problems, *wrong_tools, *alias_problems(config), *unknown]
     problems = [*problems, *find_cycles(config), *wrong]
     placed = [(path_of(name, config, servers), binding.spec) for name, binding in servers.items()]
@@ -120,7 +123,7 @@ def build_catalog(
         agents_run = (each for each in processes.values() if each.kind == "agent" and each.spec.command is None)
         specs = {agent.name: _agent_spec(agent, declared, servers) for agent in agents_run}
     told = (config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
-    return Catalog(*told, aliases=aliases_of(config), apis=dict(apis.apis), described=dict(described))
+    return Catalog(*told, aliases=aliases_of(config), apis=dict(apis.apis), described=dict(described), traits=traits)
 
 
 def _idle_workspaces(config: Config) -> list[str]:
@@ -128,7 +131,8 @@ def _idle_workspaces(config: Config) -> list[str]:
     return [
         f"agents.{name}: it has a workspace and offers nothing: say what in tools, toolboxes, mcp or allow"
         for name, profile in config.agents.items()
-        if profile.workspace is not None and not (profile.tools or profile.mcp) and profile.allow is None
+        if profile.workspace is not None
+        and not (profile.tools or profile.mcp or profile.allow is not None or profile.deny)
     ]
 
 

@@ -17,10 +17,12 @@ from tooldispatchd.catalog.confinement import Means, confinement_of, is_counted,
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
 from tooldispatchd.catalog.fromschema import describe
 from tooldispatchd.catalog.globs import NameList
+from tooldispatchd.catalog.policy import PolicyTable
 from tooldispatchd.catalog.policyspec import QueueSpec
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.rest.declared import lines_of
+from tooldispatchd.catalog.restspecs import RestApiSpec
 from tooldispatchd.catalog.servers import credential_kinds, without_query
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import InputMode, LimitsSpec, McpSpec, OutputMode, ProfileSpec, ToolSpec
@@ -160,6 +162,7 @@ class _Explanation:
         for name, api in self._catalog.apis.items():
             yield f"api {name}{self._at('rest', name) if name in self._config.rest else ''}"
             yield from _indented(lines_of(api, self._config.limits.call_s))
+            yield from _indented(policy_lines(api.spec))
             users = [
                 f"tool {each}" for each, tool in self._catalog.tools.items() if tool.rest and tool.rest.api == name
             ]
@@ -198,6 +201,8 @@ class _Explanation:
             return f"process {spec.process} ({self._stages(self._catalog.processes[spec.process])})"
         if tool.server is not None:
             return f"tool {tool.server.tool} of server {tool.server.binding}"
+        if spec.native is not None:
+            return f"run by the model's provider: {', '.join(spec.native)}"
         if spec.inline is not None:
             return f"inline {spec.inline}"
         if spec.map is not None:
@@ -240,6 +245,8 @@ def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
         yield f"workspace: {_cut(spec.workspace)}{', made where it is missing' if spec.make else ''}"
     if spec.workspaces:
         yield f"workspace of a hello: in {', '.join(map(_cut, spec.workspaces))}"
+    if spec.deny:
+        yield f"offers never: {_cut(', '.join(spec.deny))}"
     if spec.separator != ":":
         yield f"tools of servers are shown as: server{spec.separator}tool"
     if spec.resolve == "lenient":
@@ -254,18 +261,20 @@ def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
         yield "offers: the resources and prompts of its servers"
 
 
-def policy_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:
+def policy_lines(spec: PolicyTable) -> Iterator[str]:
     """What calls wait for, and what is done where they fail, as far as one table says it."""
     if spec.queue is not None:
         yield f"waits in: queue {spec.queue}"
     if spec.priority is not None:
         yield f"priority: {spec.priority}"
     if spec.exclusive is not None:
-        shared = ", which it only looks at" if spec.read_only is True else ""
+        shared = ", which it only looks at" if isinstance(spec, ToolSpec) and spec.read_only else ""
         yield f"has for itself: {spec.exclusive}{shared}"
-    yield from _cache_lines(spec)
+    if not isinstance(spec, RestApiSpec):
+        yield from _cache_lines(spec)
     if spec.idempotent:
         which = f" of {_cut(', '.join(spec.idempotent))}" if isinstance(spec.idempotent, tuple) else ""
+        which = " that may be sent twice" if isinstance(spec, RestApiSpec) else which
         yield f"tried again: calls{which} that could not be done"
     if spec.breaker is not None:
         yield f"rests after failures: {spec.breaker}"

@@ -9,14 +9,17 @@ import msgspec
 from tooldispatchd.catalog.caching import Caching, asks_for_caching, caching_of
 from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.names import nearest
-from tooldispatchd.catalog.policyspec import PolicySpec, PriorityWord
+from tooldispatchd.catalog.policyspec import PriorityWord
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.restspecs import RestApiSpec
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.speckinds import DURATION_S
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
 
 # A table: its section, and its name there, or a server's where it has no table of its own.
 Owner = tuple[str, str]
+# A table that says how calls of its tools wait, and what is done where they fail.
+PolicyTable = ToolSpec | McpSpec | RestApiSpec
 
 # Where calls wait that are in no queue of the configuration, as faults name it.
 OWN_QUEUES: Final = frozenset({"agent", "job", "jobs", "opening", "programs", "agents"})
@@ -58,22 +61,28 @@ def policy_of(
     server: Binding | None = None,
     server_tool: str = "",
     says_read_only: bool = False,
+    says_idempotent: bool = False,
 ) -> CallPolicy:
     """The policy of the declared `tool`, of the `server_tool`, or of both where they are one.
 
-    `says_read_only` is what its server says of it, or its annotations.
+    What it says is what its server says of it, or its annotations, or of a request its method.
     """
-    tables: dict[Owner, ToolSpec | McpSpec] = {}
+    tables: dict[Owner, PolicyTable] = {}
     if tool is not None:
-        tables["tools", tool] = config.tools[tool]
+        spec = tables["tools", tool] = config.tools[tool]
+        if spec.rest is not None and spec.rest.api in config.rest:
+            tables["rest", spec.rest.api] = config.rest[spec.rest.api]
     if server is not None:
         tables["mcp", server.name] = server.spec
-    stated: list[PolicySpec | ProfileSpec] = [*tables.values(), *([] if profile is None else [profile])]
+    stated: list[PolicyTable | ProfileSpec] = [*tables.values(), *([] if profile is None else [profile])]
     queues = {spec.queue for spec in stated}
     own = None if tool is None else config.tools[tool].read_only
     listed = server is not None and NameList(server.spec.read_only).admits(server_tool)
     is_reader = (says_read_only or listed) if own is None else own
-    retried_by = next((owner for owner, spec in tables.items() if _is_idempotent(spec, server_tool)), None)
+    retried_by = next(
+        (owner for owner, table in tables.items() if _is_idempotent(table, server_tool, says=says_idempotent)), None
+    )
+    cached = [table for table in tables.values() if not isinstance(table, RestApiSpec)]
     return CallPolicy(
         queues=tuple(name for name in config.queues if name in queues),
         priority=next((spec.priority for spec in stated if spec.priority is not None), "normal"),
@@ -81,7 +90,7 @@ def policy_of(
         is_reader=is_reader,
         retried_by=retried_by,
         breakers=tuple(breaking_of(owner, spec.breaker) for owner, spec in tables.items() if spec.breaker is not None),
-        caching=caching_of(tables.values(), server_tool, is_read_only=is_reader, is_idempotent=retried_by is not None),
+        caching=caching_of(cached, server_tool, is_read_only=is_reader, is_idempotent=retried_by is not None),
     )
 
 
@@ -92,8 +101,11 @@ def asks_for_steps(spec: ToolSpec | McpSpec | ProfileSpec | None) -> bool:
     return bool(spec.queue or spec.exclusive or spec.breaker or spec.idempotent or asks_for_caching(spec))
 
 
-def _is_idempotent(spec: ToolSpec | McpSpec, server_tool: str) -> bool:
-    return spec.idempotent if isinstance(spec, ToolSpec) else NameList(spec.idempotent).admits(server_tool)
+def _is_idempotent(table: PolicyTable, server_tool: str, *, says: bool) -> bool:
+    if isinstance(table, McpSpec):
+        return NameList(table.idempotent).admits(server_tool)
+    # An API has tools that may be sent twice and others.
+    return table.idempotent and (says or isinstance(table, ToolSpec))
 
 
 def rate_of(text: str) -> tuple[float, int]:
@@ -118,8 +130,9 @@ def queue_problems(config: Config, placed: Iterable[tuple[Path, McpSpec]]) -> It
             yield Problem(("queues", name), "faults call one of the daemon's own queues so", value=name)
         if queue.concurrent is None and queue.per_agent is None and queue.rate is None:
             yield Problem(("queues", name), "this queue bounds nothing", allowed="concurrent, per_agent or rate")
-    naming: list[tuple[Path, PolicySpec | ProfileSpec]] = [
+    naming: list[tuple[Path, PolicyTable | ProfileSpec]] = [
         *((("tools", name), tool) for name, tool in config.tools.items()),
+        *((("rest", name), api) for name, api in config.rest.items()),
         *placed,
         *((("agents", name), profile) for name, profile in config.agents.items()),
     ]

@@ -57,7 +57,7 @@ class PolicySpec(ConfinedSpec, frozen=True, kw_only=True):
     breaker: BreakerText | None = None
     """`"5 in 30s, rest 10s"`: after 5 failures in 30 s its calls are refused for 10 s, then one of them is tried, and
     all others are refused until it has ended. A failure is a fault of the category `unavailable`, or that its own limit
-    passed. A toolbox's tools have one each, a server's one together."""
+    passed. A toolbox's tools have one each, those of a server and of an API one together."""
 
     cache: CacheTime | dict[str, CacheTime] | None = None
     """For how long an answer may be [given again](policy.md#the-cache) to an equal call: `"5m"`, `"off"`, or a number

@@ -51,6 +51,7 @@ from tooldispatchd.catalog.speckinds import (
     ServerToolName,
     Size,
     SomeWord,
+    Tags,
     Word,
 )
 from tooldispatchd.catalog.toolboxspecs import ToolboxSpec
@@ -229,6 +230,8 @@ class McpSpec(PolicySpec, frozen=True, kw_only=True):
     over `tools`."""
     deny: tuple[ServerToolName, ...] = ()
     """Never offer these names and patterns; it wins over `tools` and `allow`."""
+    tags: Tags = ()
+    """Tags of each of its tools, see [tags](agents.md#tags-and-hints)."""
     prefix: Annotated[str, Meta(pattern=PREFIX_PATTERN)] | None = None
     """What stands before the colon in its tools' names; by default the table's name. `""` offers the names as the
     server gives them. One that another table has gets a number (`time-2`), with a warning."""
@@ -269,6 +272,9 @@ class McpSpec(PolicySpec, frozen=True, kw_only=True):
 
 Server = str | McpSpec
 """A server that is used: a binding's name, a URL, or a table as in `[mcp]`."""
+
+# The forms of lists of tools that are a provider's own.
+NativeForm = Literal["anthropic", "openai", "openai_responses", "google"]
 
 Kind = Literal["agent", "plumb", "map", "filter", "merge", "barrier", "project", "id", "copy", "discard"]
 
@@ -341,7 +347,7 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
 
 class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command`, `python`,
-    `rest` and `builtin` runs it."""
+    `rest`, `native` and `builtin` runs it."""
 
     type: str | None = None
     """`A -> B`, as text. Inferred where its process or expression says it; without it and without schemas a `command`
@@ -365,6 +371,8 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     expose: bool | Literal["named"] = True
     """With `"named"` it is offered where a profile or an agent process names it, and neither by a pattern nor by the
     profile that offers every tool. With `false` it is offered to nobody, and there for chains alone."""
+    tags: Tags = ()
+    """Words by which profiles and agents choose tools together, see [tags](agents.md#tags-and-hints)."""
     call_s: Seconds | None = None
     """This tool's own limit in seconds, in the place of `limits.call_s`."""
     read_only: bool | None = None
@@ -410,6 +418,9 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     `"result"` each has, and the answer is the text of its stdout and stderr, with the code as the last line."""
     rest: RestSpec | None = None
     """A request to an HTTP API, see [HTTP APIs](#http-apis)."""
+    native: Secret[dict[NativeForm, dict[str, object]]] | None = None
+    """A tool that a model's provider runs itself: what stands in a list in that [form](agents.md#tools-of-providers),
+    as it is. Lists in other forms do not have it, and a call here is `provider_native`."""
     annotations: AnnotationsSpec | None = None
     """Hints about a tool with `rest`, for whoever decides about calls: whether it only reads, whether it destroys."""
     python: Annotated[str, Meta(pattern=PYTHON_PATTERN)] | None = None
@@ -456,8 +467,12 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     """APIs of documents, by the names of their tables: `"github"` is all of its tools, `"github#issues"` those with
     that tag, which may be a [pattern](agents.md#patterns)."""
     allow: tuple[str, ...] | None = None
-    """Of what `tools` and `mcp` give only these names and [patterns](agents.md#patterns); where neither is given, of
-    all tools and servers. What is not there is no error."""
+    """Of what `tools` and `mcp` give only these names and [patterns](agents.md#patterns), and what has these
+    [tags and hints](agents.md#tags-and-hints) (`"#web"`, `"@read_only"`); where neither is given, of all tools and
+    servers. A name that is not there is no error."""
+    deny: tuple[str, ...] = ()
+    """Never these names, patterns, tags and hints (`"@destructive"`); it wins over all others. Where nothing else says
+    what is offered, everything but these."""
     separator: Literal[":", "_", "__"] = ":"
     """What stands between a server's prefix and its tool in the names that are shown: with `"_"` `github_search`.
     `github:search` is taken too. Where two tools would be shown by one name both keep their own."""

@@ -32,7 +32,7 @@ from tooldispatchd.catalog.signatures import Signature, stated_misfit
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Product, Record, Stream, Type, column_of, show, show_arrow
 
-WAYS: Final = ("process", "mcp", "inline", "map", "command", "python", "rest")
+WAYS: Final = ("process", "mcp", "inline", "map", "command", "python", "rest", "native")
 _PROGRAMS: Final = ("command", "python")
 # What means something to tools of some ways only.
 _ONLY: Final[dict[str, tuple[str, ...]]] = {
@@ -474,6 +474,8 @@ class _Table:
             raise WiringError(f"tools lift tools at most {MAX_NESTED} deep", value=name)
         if name not in self._config.tools:
             raise self.processes.no_tool(name)
+        if self._config.tools[name].native is not None:
+            raise WiringError(f"a model's provider runs {name} itself, and no chain can lift it", value=name)
         built = self.build(name)
         if built is None:
             raise WiringError(f"the tool {name} has a problem of its own", value=name, is_told=True)
@@ -488,7 +490,9 @@ def _morphism(tool: DeclaredTool, builder: _ToolBuilder) -> Morphism:
     source, target, spec = builder.source, builder.target, tool.spec
     if tool.program is not None and tool.program.is_now:
         inner = msgspec.structs.replace(tool.program, name=tool.name, source=source, target=target)
-    elif tool.program is not None or any(way is not None for way in (spec.mcp, spec.command, spec.python, spec.rest)):
+    elif tool.program is not None or any(
+        way is not None for way in (spec.mcp, spec.command, spec.python, spec.rest, spec.native)
+    ):
         if not tool.typed:
             source = target = JSON
         depth = 1 if tool.program is None else tool.program.depth

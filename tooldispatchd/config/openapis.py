@@ -3,6 +3,7 @@
 From here on they are like any others: nothing that runs a tool knows of OpenAPI.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final, cast
 
@@ -15,6 +16,7 @@ from tooldispatchd.catalog.openapi.adapter import AdaptedApi, adapt
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.restspecs import RestApiSpec
+from tooldispatchd.catalog.speckinds import MAX_TAGS, TAG_PATTERN
 from tooldispatchd.config.api_documents import UnusableApiError, read_source
 from tooldispatchd.config.key_patterns import Table
 from tooldispatchd.config.made_tools import MadeTools
@@ -43,7 +45,8 @@ def take_openapis(table: Table, environ: Mapping[str, str]) -> MadeTools:
         for key in own:
             places["rest", name, key] = (*path, key)
         for tool, row in adapted.tools.items():
-            tools[tool], places["tools", tool] = row, path
+            tags = [tag for tag in adapted.tags[tool] if re.match(TAG_PATTERN, tag)][:MAX_TAGS]
+            tools[tool], places["tools", tool] = {**row, "tags": tags}, path
         made[name] = adapted.tags
         left_out = [f"{each.operation}: {each.why}" for each in adapted.left_out]
         described[name] = DescribedApi(adapted.operations, (*left_out, *_notes(adapted)))

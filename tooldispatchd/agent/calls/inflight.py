@@ -38,7 +38,7 @@ from tooldispatchd.wire.session import SessionMachine, body_of
 # An answer below this is about as large as the fault that would stand in its place.
 NOTABLE_BYTES: Final = 1024
 # Faults of a request that no tool was found for.
-NO_TOOL: Final = frozenset({Code.UNKNOWN_TOOL, Code.NOT_ALLOWED})
+NO_TOOL: Final = frozenset({Code.UNKNOWN_TOOL, Code.NOT_ALLOWED, Code.PROVIDER_NATIVE})
 _PROGRESS: Final = {state: number for number, state in enumerate(CallState)}
 
 

@@ -459,8 +459,8 @@ class ChannelHost:
         session = self._roster.of(message.agent) or self._roster.open_silently(message.agent, line=self._machine.line)
         if isinstance(session, Fault):
             self._fault(session, agent=message.agent, line_id=message.id)
-        else:
-            session.list_tools(message)
+        elif (refusal := session.list_tools(message)) is not None:
+            self._fault(refusal, agent=message.agent, line_id=message.id)
 
     def _pass_on(self, message: ToolCancel | ToolBackground | Reply) -> None:
         """A line about a call or a question of a session."""

@@ -4,7 +4,7 @@ A server is there because the profile offers its tools, or because a declared to
 kept once either way, by the session itself or for all that share it. One that is switched off settles at once.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, Protocol
 
@@ -107,16 +107,21 @@ class SessionServer:
 
     @property
     def lists(self) -> list[tuple[str, ...]]:
-        """The lists of names and patterns that a tool must be on to be offered itself."""
+        """The lists of names, patterns and hints that a tool must be on to be offered itself."""
         spec, use = self.binding.spec, self.use
         own = (spec.tools, spec.allow, *(() if use is None else (use.only, *use.within)))
         return [names for names in own if names is not None]
+
+    def denies(self, tool: str, traits: Iterable[str] = ()) -> bool:
+        """Whether its table takes a tool away, or the profile."""
+        is_denied = NameList(self.binding.spec.deny).admits(tool)
+        return is_denied or (self.use is not None and self.use.denies(tool, traits))
 
     def keeps(self, tool: str) -> bool:
         """Whether a tool that is asked for is not taken away again."""
         spec, use = self.binding.spec, self.use
         lists = [names for names in (spec.allow, *(() if use is None else use.within)) if names is not None]
-        return all(NameList(names).admits(tool) for names in lists) and not NameList(spec.deny).admits(tool)
+        return all(NameList(names).admits(tool) for names in lists) and not self.denies(tool)
 
     @property
     def fault(self) -> Fault | None:

@@ -33,14 +33,17 @@ from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServ
 from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.catalog.globs import NameList, insisted
+from tooldispatchd.catalog.globs import insisted
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.policy import asks_for_steps, policy_of
 from tooldispatchd.catalog.profiles import CALL_TOOL, SEARCH_TOOLS, Profile
 from tooldispatchd.catalog.readings import Readings, fold
+from tooldispatchd.catalog.restspecs import AnnotationsSpec
+from tooldispatchd.catalog.specs import ToolSpec
 from tooldispatchd.catalog.spelling import DISTINCT, unescape
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.catalog.traits import HINT, Choice, tags_of, traits_of
 from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.server import McpTool
 from tooldispatchd.wire.faults import Code, Fault
@@ -56,7 +59,8 @@ def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     """The plans of a profile's declared tools, less those of servers; every session of the profile shares them."""
     tools = runtime.setup.catalog.tools
     whole = runtime.setup.profile_keys.profile(key)
-    plans = {name: _compile_plan(runtime, tools[name], whole) for name in whole.tools if tools[name].server is None}
+    own = [name for name in whole.tools if tools[name].server is None and tools[name].spec.native is None]
+    plans = {name: _compile_plan(runtime, tools[name], whole) for name in own}
     # A declared tool of such a name wins, also one that a server has yet to show.
     plans |= {plan.name: plan for plan in (job_plans() if whole.jobs else ()) if plan.name not in whole.tools}
     plans |= {plan.name: plan for plan in (search_plans(runtime) if whole.is_searched else ())}
@@ -111,8 +115,15 @@ def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Pla
     else:
         plan = InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
     config = runtime.setup.catalog.config
-    says_read_only = tool.rest is not None and tool.rest.hints.read_only_hint is True
-    policy = policy_of(config, config.agents.get(profile.name), tool=tool.name, says_read_only=says_read_only)
+    hints = AnnotationsSpec() if tool.rest is None else tool.rest.hints
+    is_safe = bool(hints.read_only_hint)
+    policy = policy_of(
+        config,
+        config.agents.get(profile.name),
+        tool=tool.name,
+        says_read_only=is_safe,
+        says_idempotent=is_safe or bool(hints.idempotent_hint),
+    )
     return governed(runtime, in_mode(plan, tool), policy, ToolIdentity(partial(_parts, runtime, tool, profile)))
 
 
@@ -253,6 +264,12 @@ class Toolset:
         return {name: self._declared[name] for name in (*SEARCH_TOOLS, *jobs)}
 
     @property
+    def natives(self) -> dict[str, ToolSpec]:
+        """The tools that models' providers run themselves; there are no plans of them."""
+        specs = self._runtime.setup.catalog.config.tools
+        return {name: specs[name] for name in self._profile.tools if specs[name].native is not None}
+
+    @property
     def advice(self) -> Iterator[tuple[str, str]]:
         """The instructions of the offered servers, each with its prefix."""
         for server in self._servers:
@@ -319,21 +336,49 @@ class Toolset:
         if use is None or prefix is None:
             return []
         hidden: list[str] = []
-        wanted = [NameList(names) for names in server.lists]
+        wanted = [Choice(entries) for entries in server.lists]
+        taken = Choice(use.without)
+        is_by_hints = any(entry.startswith(HINT) for entries in (*server.lists, use.without) for entry in entries)
         offered = self._offered[server.name] = []
         for tool in kept.offer.tools.values():
+            traits = self._traits_of(server, tool) if is_by_hints else ()
             # Some may be there for declared ones alone.
-            if not all(names.admits(tool.name) for names in wanted):
+            if taken.admits(tool.name, traits) or not all(each.admits(tool.name, traits) for each in wanted):
                 continue
             name = prefixed(prefix, tool.name)
             if name in self.plans or name in self._waiting:
                 hidden.append(name)
                 self._log.warning("tool hidden", server=server.name, tool=name)
             else:
-                plan = listed_plan(self._runtime, kept, tool, name=name, unenforced=server.unenforced)
+                tags = server.binding.spec.tags
+                plan = listed_plan(self._runtime, kept, tool, name=name, tags=tags, unenforced=server.unenforced)
                 self.plans[name] = self._governed(plan, server, tool)
                 offered.append(name)
         return hidden
+
+    def _traits_of(self, server: SessionServer, tool: McpTool, declared: str | None = None) -> tuple[str, ...]:
+        """The traits of a server's tool, or of a declared one that it is, with what the server says of it."""
+        spec = None if declared is None else self._runtime.setup.catalog.config.tools[declared]
+        return traits_of(spec, server.binding.spec, server_tool=tool.name, hints=tool.hints)
+
+    def _denies(self, declared: str) -> bool:
+        """Whether the profile takes a declared tool away for what its server says of it."""
+        profile = self._runtime.setup.catalog.config.agents.get(self._profile.name)
+        at = self._runtime.setup.catalog.tools[declared].server
+        server = None if at is None else self._servers[at.binding]
+        if profile is None or at is None or server is None or server.kept is None:
+            return False
+        tool = server.kept.offer.tools.get(at.tool)
+        if tool is None or not any(entry.startswith(HINT) for entry in (*(profile.allow or ()), *profile.deny)):
+            return False
+        traits = self._traits_of(server, tool, declared)
+        is_allowed = profile.allow is None or Choice(profile.allow).admits(declared, traits)
+        return Choice(profile.deny).admits(declared, traits) or not is_allowed
+
+    def _is_denied(self, server: SessionServer, name: str) -> bool:
+        """Whether a tool of the server is taken away, by name or for what the server says of it."""
+        tool = None if server.kept is None else server.kept.offer.tools.get(name)
+        return server.denies(name, () if tool is None else self._traits_of(server, tool))
 
     def _governed(self, plan: Plan, server: SessionServer, tool: McpTool, declared: str | None = None) -> Plan:
         """The plan with the steps that the tables of its tool, the server and the profile ask for."""
@@ -400,6 +445,8 @@ class Toolset:
         """The plan of a tool of the profile; None for one that is not known without its server, which is down."""
         if tool.server is None:
             return self._declared[tool.name]
+        if self._denies(tool.name):
+            return None
         plan = self.inner(tool.name)
         if isinstance(plan, Plan):
             return plan
@@ -428,8 +475,9 @@ class Toolset:
             if kept is None or listed is None:
                 # A tool that its server lacks is no tool of this session, or the session is refused for it.
                 return server.fault or self._unknown(name)
-            plan = in_mode(declared_mcp_plan(self._runtime, kept, tool, listed, server.unenforced), tool)
-            self._inner[name] = self._governed(plan, server, listed, declared=name)
+            tags = tags_of(tool.spec, server.binding.spec)
+            plan = declared_mcp_plan(self._runtime, kept, tool, listed, tags=tags, unenforced=server.unenforced)
+            self._inner[name] = self._governed(in_mode(plan, tool), server, listed, declared=name)
         return self._inner[name]
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
@@ -502,8 +550,10 @@ class Toolset:
         if name in self._waiting:
             return HOLD
         declared = self._runtime.setup.catalog.tools.get(name)
+        if declared is not None and declared.spec.native is not None and name in self._profile.tools:
+            return Fault(Code.PROVIDER_NATIVE, f"the model's own provider runs {name}", {"source": name})
         if declared is not None:
-            if declared.server is None or name not in self._profile.tools:
+            if declared.server is None or name not in self._profile.tools or self._denies(name):
                 return self._not_allowed(name)
             found = self.inner(name)
             return found if isinstance(found, Fault) else self._unknown(name)
@@ -513,7 +563,7 @@ class Toolset:
                 return HOLD
             if prefix == server.prefix and server.fault is not None:
                 return server.fault
-            if NameList(server.binding.spec.deny).admits(tool):
+            if self._is_denied(server, tool):
                 return self._not_allowed(name)
         for each in self._profile.disabled:
             binding = self._runtime.setup.catalog.servers[each]

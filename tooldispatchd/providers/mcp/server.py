@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.catalog.traits import READ_ONLY, hints_in
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.http.reach import Reach
 from tooldispatchd.wire.faults import Code, Fault
@@ -83,12 +84,12 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     @property
     def says_read_only(self) -> bool:
         """Whether its server says that it changes nothing."""
-        try:
-            hints = None if self.annotations is None else msgspec.json.decode(self.annotations)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            # They have been scanned, and never read.
-            return False
-        return isinstance(hints, dict) and hints.get("readOnlyHint") is True
+        return READ_ONLY in self.hints
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What its server says of it, as `catalog.traits` has it."""
+        return hints_in(self.annotations)
 
 
 class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):

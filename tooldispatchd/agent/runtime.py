@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 import trio
 
+from tooldispatchd.agent.calls.auditing import AuditSink
 from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.calls.starter import Starter
@@ -85,8 +86,8 @@ class Services:
     """What runs the calls of all sessions.
 
     `home` is the nursery that sessions' tasks live in. `lender` is None where no agent process may call tools, `python`
-    and `rest` where there are no tools of these kinds. `opening` shares the places of MCP servers that start,
-    `searching` the one place of those that search tools.
+    and `rest` where there are no tools of these kinds, `audit` where calls are not recorded. `opening` shares the
+    places of MCP servers that start, `searching` the one place of those that search tools.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Services:
         rest: RestPlanner | None = None,
         accounts: Authorizers | None = None,
         checking: Checking | None = None,
+        audit: AuditSink | None = None,
     ) -> None:
         self.timer: Final = timer
         self.home: Final = home
@@ -117,6 +119,7 @@ class Services:
         self.sharing: Final = Sharing(home, setup.log)
         self.searching: Final = FairLimiter(1)
         self.accounts: Final = accounts
+        self.audit: Final = audit
         self.starter: Final[Starter[Call]] = Starter(timer)
 
 

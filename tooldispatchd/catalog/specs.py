@@ -21,6 +21,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from tooldispatchd.catalog.auditspec import AuditSpec
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.openapispec import ApiName, OpenApiSpec
 from tooldispatchd.catalog.policyspec import PolicySpec, PriorityWord, QueueSpec
@@ -512,6 +513,8 @@ class Config(Spec, frozen=True, kw_only=True):
     """Where agents come in, and the end: [`[daemon]`](#daemon)."""
     limits: LimitsSpec = LimitsSpec()
     """Every bound that a site may want to move: [`[limits]`](#limits)."""
+    audit: AuditSpec = AuditSpec()
+    """A record of each call: [`[audit]`](#audit)."""
     queues: dict[QueueName, QueueSpec] = {}
     """Where calls wait for one another: [`[queues.NAME]`](#queuesname)."""
     types: dict[str, str] = {}

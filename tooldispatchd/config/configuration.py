@@ -18,6 +18,7 @@ from typing import Final, cast
 import msgspec
 
 from tooldispatchd.catalog import problems as paths
+from tooldispatchd.catalog.auditspec import AuditSpec
 from tooldispatchd.catalog.catalog import Catalog, DescribedApi, build_catalog
 from tooldispatchd.catalog.enforcement import wrong
 from tooldispatchd.catalog.names import nearest
@@ -152,6 +153,14 @@ def read_openapi(path: Path, environ: Mapping[str, str], name: str) -> tuple[Ope
     _refuse(sources, [problem for problem in credentials.problems if problem.path[:2] == ("openapi", name)])
     spec = msgspec.convert(apis[name], OpenApiSpec)
     return spec, api_credentials(RestApi(name, "", "", spec), credentials.secrets)
+
+
+def read_audit(path: Path, environ: Mapping[str, str]) -> AuditSpec:
+    """The table `[audit]`. Raises `ConfigError` for what is wrong with that; nothing else is looked at, or read."""
+    text, written = _read(path)
+    table: Table = {"audit": copy.deepcopy(written.get("audit", {}))}
+    _refuse(Sources(path, text, written), [*check_form(table), *expand(table, environ, path.absolute().parent)])
+    return msgspec.convert(table["audit"], AuditSpec)
 
 
 def _well_formed(path: Path, environ: Mapping[str, str]) -> tuple[Sources, Table, Credentials]:

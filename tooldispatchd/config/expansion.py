@@ -44,6 +44,7 @@ class _Meaning(Enum):
     PLACE = auto()  # what a program may read or change; links are resolved, so that none leads around a bound
     TEMPLATE = auto()  # a text of a request, or a table or a list of such, however deep
     HEADER_TEMPLATE = auto()  # a header's value in a request
+    STORE = auto()  # of the audit: a kind, and a path or the rest of a URL
 
 
 _CONFINED: Final[dict[Pattern, _Meaning]] = {("read", "#"): _Meaning.PLACE, ("write", "#"): _Meaning.PLACE}
@@ -108,6 +109,7 @@ _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
 )
 EXPANDED: Final[dict[Pattern, _Meaning]] = {
     ("daemon", "listen", "#"): _Meaning.LISTEN,
+    ("audit", "store"): _Meaning.STORE,
     ("plumb", "#"): _Meaning.FILE,
     ("mcp_json", "#"): _Meaning.FILE,
     ("agent_command", "#"): _Meaning.PROGRAM,
@@ -283,6 +285,9 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
         if kind not in {"unix", "http+unix"} or where.startswith("@") or not where:
             return text
         return f"{kind}:{anchor / where}{mark}{options}"
+    if meaning is _Meaning.STORE:
+        kind, _, path = text.partition(":")
+        return text if kind == "postgresql" else f"{kind}:{directory / path}"
     if meaning is _Meaning.ROOT:
         found = _FILE_URI.fullmatch(text)
         if found is not None:

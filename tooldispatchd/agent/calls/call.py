@@ -293,6 +293,8 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     """Those of the session's own calls."""
     turns: Turns
     """In the root's name: its share of a gate is one agent's, however many it calls."""
+    keeps_details: bool = False
+    """Whether what tools tell beside their answers is wanted, also where the agent does not ask for it."""
 
     @property
     def account(self) -> RootUsage:

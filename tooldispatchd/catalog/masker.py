@@ -65,7 +65,7 @@ class Masker:
             return self.mask_cut(value) if is_cut else self.mask(value)
         if isinstance(value, dict):
             return {key: self.mask_value(each, is_cut=is_cut) for key, each in value.items()}
-        if isinstance(value, list | tuple):
+        if isinstance(value, list):
             return [self.mask_value(each, is_cut=is_cut) for each in value]
         return value
 

@@ -17,7 +17,15 @@ from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
 from tooldispatchd.agent.calls.call import Call, CallContext, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.calls.unpacking import asks_for_job
-from tooldispatchd.agent.faults import CANCELLED, NO_JOBS, TOO_LATE, never_in_background, queue_full, too_many
+from tooldispatchd.agent.faults import (
+    CANCELLED,
+    NO_JOBS,
+    TOO_LATE,
+    never_in_background,
+    queue_full,
+    too_many,
+    without_secrets,
+)
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
@@ -89,6 +97,7 @@ class InFlight:
         "_jobs",
         "_limits",
         "_machine",
+        "_masker",
         "_order",
         "_places",
         "_reading",
@@ -97,6 +106,7 @@ class InFlight:
 
     def __init__(self, session: CallingSession, runtime: Runtime, channel: SessionChannel) -> None:
         limits = self._limits = runtime.setup.limits
+        self._masker = runtime.setup.catalog.masker
         self._session = session
         self._machine = session.machine
         self._channel = channel
@@ -460,6 +470,7 @@ class InFlight:
 
     def _tell(self, call: AgentCall, outcome: Outcome) -> None:
         if isinstance(outcome, Fault):
+            outcome = without_secrets(outcome, self._masker)
             # For some no tool was found; and a session's refusal is one fault for all that wait for a server.
             is_bare = call.plan is None and (outcome is self._machine.refusal or outcome.code in NO_TOOL)
             may_have = call.machine.ran_at is not None and outcome.code is not Code.INVALID_INPUT

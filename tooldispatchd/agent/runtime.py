@@ -139,7 +139,7 @@ class DaemonState:
         self.agent_place: Final = GateStep(
             StepOrder.AGENT_PLACE, "agents", lambda context: self.agents.at(context.lineage.depth)
         )
-        self.policies: Final = PolicySteps(setup.catalog.config)
+        self.policies: Final = PolicySteps(setup.catalog.config, setup.catalog.masker)
         self.memory: Final = memory or Memory(setup.limits.buffered_bytes)
         # The daemon's own user, or root, could stop it anyway: their sessions are not bounded one by one.
         self.open_sessions: Final = Census({uid, 0})

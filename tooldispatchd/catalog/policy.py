@@ -45,6 +45,7 @@ class CallPolicy(msgspec.Struct, frozen=True):
     is_reader: bool = False
     retried_by: Owner | None = None
     breakers: tuple[Breaking, ...] = ()
+    redacts: bool = False
 
 
 def policy_of(
@@ -76,14 +77,15 @@ def policy_of(
         is_reader=(says_read_only or listed) if own is None else own,
         retried_by=next((owner for owner, spec in tables.items() if _is_idempotent(spec, server_tool)), None),
         breakers=tuple(breaking_of(owner, spec.breaker) for owner, spec in tables.items() if spec.breaker is not None),
+        redacts=any(spec.redact for spec in stated),
     )
 
 
 def asks_for_steps(spec: ToolSpec | McpSpec | ProfileSpec | None) -> bool:
     """Whether a table says anything for which a call takes a step."""
     if spec is None or isinstance(spec, ProfileSpec):
-        return spec is not None and spec.queue is not None
-    return bool(spec.queue or spec.exclusive or spec.breaker or spec.idempotent)
+        return spec is not None and (spec.queue is not None or spec.redact)
+    return bool(spec.queue or spec.exclusive or spec.breaker or spec.idempotent or spec.redact)
 
 
 def _is_idempotent(spec: ToolSpec | McpSpec, server_tool: str) -> bool:

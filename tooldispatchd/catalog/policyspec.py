@@ -48,5 +48,9 @@ class PolicySpec(ConfinedSpec, frozen=True, kw_only=True):
     all others are refused until it has ended. A failure is a fault of the category `unavailable`, or that its own limit
     passed. A toolbox's tools have one each, a server's one together."""
 
+    redact: bool = False
+    """With `true` [known secrets](security.md#secrets) are masked in its answers and updates. An answer is masked when
+    all else has been done to it."""
+
 
 POLICY_KEYS: Final = tuple(name for name in PolicySpec.__struct_fields__ if name not in ConfinedSpec.__struct_fields__)

@@ -492,6 +492,8 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     tools for jobs, and those that find others, do not."""
     priority: PriorityWord | None = None
     """How soon they have their turns, in each queue, where neither the tool nor its server says it."""
+    redact: bool = False
+    """With `true` known secrets are masked in the answers of all tools, as with `redact` of a tool."""
     jobs: bool = True
     """With `false` nothing runs in the background, and `job_wait`, `job_read`, `job_list`, `job_stop` are not
     offered."""

@@ -49,6 +49,7 @@ class StepOrder(IntEnum):
     the other holds. An agent process keeps its place while its calls wait in queues, so that place comes before them.
     """
 
+    REDACT = 0  # on the way back alone: the last that is done to an answer
     RETRY = 1  # what comes after it is done anew where it could not be done
     REST = 2  # refused at once where a breaker is open
     OWN_PLACE = 3  # among the calls of its agent
@@ -531,8 +532,16 @@ class Call:
         self.machine.apply(CallEvent.FINISH, outcome)
         self._end()
 
-    def work(self, run: Callable[[], Awaitable[Outcome]]) -> None:
-        """Run in a task what ends the call; from here on `halt` ends it, also before the task has begun."""
+    def given(self, outcome: Outcome) -> None:
+        """The step that had it wait on the way back gives this outcome."""
+        self._at -= 1
+        self.finish(outcome)
+
+    def work(self, run: Callable[[], Awaitable[Outcome]], then: Callable[[Outcome], None] | None = None) -> None:
+        """Run in a task what ends the call; from here on `halt` ends it, also before the task has begun.
+
+        Where it does not end the call yet, its outcome goes to `then`.
+        """
         scope = trio.CancelScope()
         grace = self.grace = self.grace or Grace()
 
@@ -541,7 +550,7 @@ class Call:
             with scope:
                 outcome = await run()
             self.machine.add(grace.said)
-            self.finish(outcome)
+            (then or self.finish)(outcome)
 
         def halt(_reason: Reason) -> None:
             grace.open()

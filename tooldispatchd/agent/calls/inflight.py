@@ -16,6 +16,7 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
 from tooldispatchd.agent.calls.call import Call, CallContext, Lookup, Plan, SessionChannel
+from tooldispatchd.agent.calls.redaction import redacted
 from tooldispatchd.agent.calls.unpacking import asks_for_job
 from tooldispatchd.agent.faults import (
     CANCELLED,
@@ -368,6 +369,7 @@ class InFlight:
 
     def update(self, call: AgentCall, update: Update) -> None:
         """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
+        update = redacted(update, call.plan)
         if call.job is not None:
             call.job.update = update
         elif not self._channel.is_behind:

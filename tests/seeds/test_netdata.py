@@ -3,9 +3,10 @@
 What differs, and why:
 
 - `npx` is a program of these tests on the daemon's PATH, with the tools that the sample names: nothing is fetched.
-- A server's `queue` and `cache` are refused ("not yet available"), since a server without them is called more often
-  than its file says; `enabled = true` in `[mcp.NAME]` beside the file goes without them. `queues` and what `defaults`
-  says of sizes are warnings. The file itself stays as it is written.
+- A server's `cache` is refused ("not yet available"), since a server without it is called more often than its file
+  says; `enabled = true` in `[mcp.NAME]` beside the file goes without it. What `defaults` says of sizes is a warning.
+  The file itself stays as it is written.
+- A queue must be declared: the sample of one server alone names one that is in another file.
 - Tools are shown as `github:search_code`, and are called by `github__search_code` too where the model's provider is
   asked for, as here: the seed's `{provider}__{toolname}` is what Anthropic and OpenAI are shown.
 - A parameter of a REST tool that is not in its URL is sent, and an HTTP error is an error.
@@ -25,7 +26,7 @@ import pytest
 from tests.daemon.spawned import Agent
 from tests.rest.recording import answer, recording
 from tests.seeds.model_api import model_api, says
-from tests.seeds.seeded import agent_command, checked, install_server, seeded, value_of
+from tests.seeds.seeded import agent_command, install_server, seeded, value_of
 
 # The "Example Configuration".
 YAML: Final = """\
@@ -63,22 +64,12 @@ OFFERED: Final = ("search_code", "get_file", "get_file_contents", "delete_repo",
 
 
 @contextmanager
-def on_yaml(directory: Path, more: str = GO_ON) -> Iterator[Agent]:
+def on_yaml(directory: Path, more: str = "") -> Iterator[Agent]:
     """An agent of a daemon on the YAML file."""
     install_server(directory, "npx", "github", *OFFERED)
     files = {"ai-agent.yaml": YAML}
     with seeded(directory, f'mcp_json = ["ai-agent.yaml"]\n{more}', files) as daemon, daemon.agent() as agent:
         yield agent
-
-
-def test_the_whole_file_says_what_is_not_there_yet_and_how_to_go_on(tmp_path: Path) -> None:
-    (tmp_path / "ai-agent.yaml").write_text(YAML)
-    report = checked(tmp_path, 'mcp_json = ["ai-agent.yaml"]\n').replace(f"{tmp_path}/", "")
-    assert (
-        "ai-agent.yaml:11: mcp.github.queue: not yet available\n"
-        "    allowed: enabled = true in [mcp.github], to go without it\n"
-    ) in report
-    assert "1 problem" in report
 
 
 def test_its_server_comes_up_with_the_tools_that_it_allows(tmp_path: Path) -> None:
@@ -98,16 +89,14 @@ def test_its_server_comes_up_with_the_tools_that_it_allows(tmp_path: Path) -> No
 def test_what_is_passed_over_is_in_the_log(tmp_path: Path) -> None:
     with on_yaml(tmp_path):
         log = (tmp_path / "log").read_text()
-    assert '\\"queues\\" is not yet available' in log
     assert '\\"defaults\\" has keys that mean nothing here: \\"toolResponseMaxBytes\\"' in log
-    assert 'has keys that mean nothing here: \\"queue\\"' in log
 
 
 def test_a_call_over_the_time_out_of_the_file_ends_there(tmp_path: Path) -> None:
     """With 300 ms in the place of the sample's 30 s."""
     install_server(tmp_path, "npx", "github", *OFFERED)
     text = YAML.replace("toolTimeout: 30000", "toolTimeout: 300")
-    config = f'mcp_json = ["ai-agent.yaml"]\n{GO_ON}'
+    config = 'mcp_json = ["ai-agent.yaml"]\n'
     with seeded(tmp_path, config, {"ai-agent.yaml": text}) as daemon, daemon.agent() as agent:
         agent.hello("default")
         fault = json.loads(agent.ask("github:search_code", {"sleep_s": 60})["content"])
@@ -116,7 +105,7 @@ def test_a_call_over_the_time_out_of_the_file_ends_there(tmp_path: Path) -> None
 
 def test_a_server_of_the_json_sample_has_its_lists_and_its_environment(tmp_path: Path) -> None:
     install_server(tmp_path, "npx", "github", *OFFERED)
-    document = f'{{"mcpServers": {{"github": {JSON}}}}}'
+    document = f'{{"mcpServers": {{"github": {JSON}}}, "queues": {{"github-queue": {{"concurrent": 5}}}}}}'
     config = f'mcp_json = ["mcp.json"]\n{GO_ON}'
     with (
         seeded(tmp_path, config, {"mcp.json": document}, {"GITHUB_TOKEN": "x"}) as daemon,

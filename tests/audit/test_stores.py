@@ -169,6 +169,16 @@ def test_what_cannot_be_opened_is_told(kind: str, tmp_path: Path) -> None:
         open_reader(f"{kind}:{tmp_path / 'missing'}")
 
 
+def test_lines_that_are_no_records_are_told(tmp_path: Path) -> None:
+    (tmp_path / "audit").write_bytes(b"something else\n")
+    with pytest.raises(AuditStoreError, match="a line that is no record"):
+        open_reader(f"jsonl:{tmp_path / 'audit'}").latest(ALL, 0)
+    store = opened("jsonl", tmp_path / "audit")
+    with pytest.raises(AuditStoreError, match="a line that is no record"):
+        store.tidy(NOW)
+    store.close()
+
+
 def test_a_file_that_is_something_else_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "audit").write_bytes(b"something else, and long enough to be told apart from an empty file" * 20)
     with pytest.raises(AuditStoreError, match="not a database"):

@@ -36,6 +36,8 @@ def _told(what: str, path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise AuditStoreError(f"cannot {what} {path}: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise AuditStoreError(f"cannot {what} {path}: it has a line that is no record") from error
 
 
 class JsonlStore:

@@ -27,7 +27,7 @@ MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 VERSION: Final = 1
 
 _SCHEMA: Final = f"""
-BEGIN;
+BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS calls (n INTEGER PRIMARY KEY, at REAL, {", ".join(COLUMNS[1:])});
 CREATE TABLE IF NOT EXISTS notes (n INTEGER PRIMARY KEY, event, at REAL, run, pid, count);
 PRAGMA user_version = {VERSION};

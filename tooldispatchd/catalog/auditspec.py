@@ -4,23 +4,21 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from tooldispatchd.catalog.secrecy import Secret, Spec
+from tooldispatchd.catalog.secrecy import Spec
 from tooldispatchd.catalog.speckinds import Size
 
-STORE_KINDS: Final = ("sqlite", "jsonl", "postgresql")
 _UNITS: Final = {"h": 3600.0, "d": 86_400.0}
 
-# The URL of a database may have a password in it.
-StoreText = Annotated[str, Meta(pattern=r"^(sqlite:|jsonl:|postgresql://)[^\x00]+$", max_length=4_096)]
+StoreText = Annotated[str, Meta(pattern=r"^(sqlite|jsonl):[^\x00]+$", max_length=4_096)]
 KeepText = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,4}[hd]$")]
 
 
 class AuditSpec(Spec, frozen=True, kw_only=True):
     """`[audit]`: a [record of each call](audit.md), for whoever has to know later what was called."""
 
-    store: Secret[StoreText] | None = None
-    """Where the records are kept: `"sqlite:PATH"`, `"jsonl:PATH"` (a line of JSON each), or `"postgresql://…"`, which
-    needs the extra `tooldispatchd[postgres]`. By default nothing is recorded."""
+    store: StoreText | None = None
+    """Where the records are kept: `"sqlite:PATH"`, or `"jsonl:PATH"`, a line of JSON each. By default nothing is
+    recorded."""
     keep: KeepText = "30d"
     """How long a record is kept: `"30d"`, `"12h"`."""
     max_bytes: Size = "1G"
@@ -36,6 +34,6 @@ class AuditSpec(Spec, frozen=True, kw_only=True):
 
 
 def store_parts(store: str) -> tuple[str, str]:
-    """The kind of a store, and its path, or for `postgresql` its whole URL."""
+    """The kind of a store, and its path."""
     kind, _, path = store.partition(":")
-    return (kind, store) if kind == "postgresql" else (kind, path)
+    return kind, path

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--config", type=Path, metavar="FILE", help="the configuration; by default the one of serve")
-    where.add_argument("--store", metavar="STORE", help="the store itself: sqlite:PATH, jsonl:PATH or postgresql://…")
+    where.add_argument("--store", metavar="STORE", help="the store itself: sqlite:PATH or jsonl:PATH")
     parser.add_argument("--since", type=moment, metavar="WHEN", help="only calls that came since then")
     parser.add_argument("--agent", metavar="NAME", help="only those of the agent of that name on its channel")
     parser.add_argument("--tool", metavar="NAME", help="only those of that tool, or of tools of a pattern")
@@ -80,8 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    if store is None or not store.startswith(("sqlite:", "jsonl:", "postgresql://")):
-        why = "the configuration has no audit.store" if store is None else "a store is sqlite:PATH, jsonl:PATH or a URL"
+    if store is None or not store.startswith(("sqlite:", "jsonl:")):
+        why = "the configuration has no audit.store" if store is None else "a store is sqlite:PATH or jsonl:PATH"
         print(f"tooldispatchd: {why}", file=sys.stderr)
         return 2
     wanted = AuditFilter(arguments.since, arguments.agent, arguments.tool, arguments.failed, arguments.slow)

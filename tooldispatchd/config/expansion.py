@@ -49,7 +49,7 @@ class _Meaning(Enum):
     TEMPLATE = auto()  # a text of a request, or a table or a list of such, however deep
     HEADER_TEMPLATE = auto()  # a header's value in a request
     TAKEN = auto()  # as it is written, unless it has a variable
-    STORE = auto()  # of the audit: a kind, and a path or the rest of a URL
+    STORE = auto()  # of the audit: a kind, and a path
 
 
 _CONFINED: Final[dict[Pattern, _Meaning]] = {("read", "#"): _Meaning.PLACE, ("write", "#"): _Meaning.PLACE}
@@ -312,7 +312,7 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
         return f"{kind}:{anchor / where}{mark}{options}"
     if meaning is _Meaning.STORE:
         kind, _, path = text.partition(":")
-        return text if kind == "postgresql" else f"{kind}:{directory / path}"
+        return f"{kind}:{directory / path}"
     if meaning is _Meaning.ROOT:
         found = _FILE_URI.fullmatch(text)
         if found is not None:

@@ -15,14 +15,15 @@ from typing import Final
 import trio
 
 from tooldispatchd.forked.libc import load
-from tooldispatchd.wire.lines import MOVED_BYTES
 
 # A burst comes in waves; while it goes on its memory is of use.
 IDLE_S: Final = 1.0
-# What is freed in one turn: it takes a tenth of a millisecond.
-STEP_BYTES: Final = 1024 * 1024
+# What is freed in one turn: it takes a tenth of a millisecond, and of 1 MiB three.
+STEP_BYTES: Final = 256 * 1024
 # What may wait for that: beyond it buffers are freed at once, for memory that is no longer needed has no bound else.
 MAX_LEFT_BYTES: Final = 64 * 1024 * 1024
+# What is a mapping of its own from its beginning; to make one costs what a copy of this does.
+MAPPED_BYTES: Final = 256 * 1024
 # <malloc.h>: M_MMAP_THRESHOLD, which once set is not moved any more.
 MMAP_THRESHOLD: Final = -3
 
@@ -38,8 +39,8 @@ class Heap:
         self._libc = load()
         tune = getattr(self._libc, "mallopt", None)
         if tune is not None:
-            # Lines count on it: one that grows past this has memory of its own.
-            tune(MMAP_THRESHOLD, MOVED_BYTES)
+            # Lines count on it: one that grows has memory of its own, and answers that are asked for at once have too.
+            tune(MMAP_THRESHOLD, MAPPED_BYTES)
 
     def ebbed(self) -> None:
         """Say that much has been freed."""

@@ -21,8 +21,10 @@ NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/n
 # (ASYNC110), and may block: nobody else waits for its loop (ASYNC22).
 WITH_TASKS = grep --recursive --include='*.py' --files-with-matches --word-regexp --extended-regexp 'async|await|trio'
 FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async
-# As many files at a time as there are cores; the tests of one file stay together, since some share what they set up.
-PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin" $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --quiet
+# Two files at a time for each core, since most wait for a process that they started; the tests of one file stay
+# together, since some share what they set up, and keep the order that tests/conftest.py gives them.
+PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin" $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --quiet \
+	--numprocesses=$$((2 * $$(nproc)))
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-servers servers check bench bridges attack conformance fuzz documents protocol lock clean
@@ -43,8 +45,9 @@ $(STAMP): requirements.lock pyproject.toml
 demo: install ## show an agent calling inline, process and MCP tools through a daemon
 	$(BIN)/tooldispatchd demo
 
-# The tests come last: their closing line is what a reader looks for.
-test: check servers $(BUBBLEWRAP)/.tried ## everything that must pass: the checks, then the tests
+# The tests come last: their closing line is what a reader looks for. What they need is fetched while the checks run.
+test: install ## everything that must pass: the checks, then the tests
+	$(MAKE) --no-print-directory --jobs=4 --output-sync check servers $(BUBBLEWRAP)/.tried
 	$(PYTEST)
 
 test-servers: servers ## only the tests against MCP servers that others wrote

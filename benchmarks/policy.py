@@ -15,6 +15,7 @@ from typing import Final
 import trio
 
 from benchmarks.harness import Bar, Table, run_alone
+from tooldispatchd.agent.calls.cachestep import ToolIdentity
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Checking, Reader
 from tooldispatchd.agent.calls.plans import governed
@@ -26,6 +27,7 @@ from tooldispatchd.agent.tools.toolset import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.catalog.caching import Caching
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.policy import Breaking, CallPolicy
@@ -49,7 +51,9 @@ POLICIES: Final = {
     "exclusive, read only": CallPolicy(exclusive=("db",), is_reader=True),
     "idempotent": CallPolicy(retried_by=("tools", "t")),
     "a breaker": CallPolicy(breakers=(BREAKING,)),
-    "all of these": CallPolicy(("open", "often"), "high", ("db",), False, ("tools", "t"), (BREAKING,)),
+    "single flight, alone": CallPolicy(caching=Caching(is_joined=True)),
+    "given again out of the cache": CallPolicy(caching=Caching(keeps_s=1e6)),
+    "all of these but the cache": CallPolicy(("open", "often"), "high", ("db",), False, ("tools", "t"), (BREAKING,)),
 }
 # A call that waits among 100,000 costs at most so many times what it costs among 1,000: a logarithm, and a cold cache.
 MOST_GROWTH: Final = 4.0
@@ -160,7 +164,7 @@ async def _steps(rounds: int) -> list[tuple[str, ...]]:
         runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))
         plans = runtime.plans("default", compile_plans)
         for name, policy in POLICIES.items():
-            plans[name] = governed(runtime, QuickPlan(name), policy)
+            plans[name] = governed(runtime, QuickPlan(name), policy, ToolIdentity(lambda: ()))
         outlet = Outlet(runtime.state.memory.share(0))
         host = ChannelHost(runtime, outlet, lambda _host: None, entrance=Entrance(), visitor=Visitor(0, 0))
         base: tuple[float, float] | None = None

@@ -33,6 +33,7 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         specs.OAuthSpec,
         policyspec.QueueSpec,
         policyspec.PolicySpec,
+        policyspec.CacheSpec,
         specs.HttpAuthSpec,
         OpenApiSpec,
         toolboxspecs.ToolboxSpec,

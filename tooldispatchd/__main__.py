@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "mcp": "serve an MCP client, or install the entry",
     "audit": "show which calls there were, from the store of the audit",
     "login": "log in at a server that wants OAuth",
+    "cache": "list or clear the answers that are kept in a file",
     "openapi": "show the tools that a document of OpenAPI makes, or fetch it",
     "init": "write a commented example configuration",
     "conformance": "hold a daemon, or an agent, to the protocol",

@@ -89,8 +89,8 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
     policed = {"McpSpec", "ToolSpec", "ToolboxSpec"}
     assert set(_shown_texts(inspect.type_info(Config), ())) == {
         *(f"{spec}.{key}" for spec in specs for key in confined),
-        *(f"{spec}.{key}" for spec in policed for key in ("queue", "exclusive", "breaker")),
-        *("ProfileSpec.queue", "QueueSpec.rate", "McpSpec.read_only", "McpSpec.idempotent"),
+        *(f"{spec}.{key}" for spec in policed for key in ("queue", "exclusive", "breaker", "cache")),
+        *("ProfileSpec.queue", "QueueSpec.rate", "CacheSpec.store", "McpSpec.read_only", "McpSpec.idempotent"),
         *("Config.types", "Config.plumb", "Config.mcp_json", "DaemonSpec.listen"),
         *("ToolboxSpec.tools", "ToolboxSpec.deny", "ToolboxSpec.prefix", "ToolboxSpec.workspace"),
         *("OpenApiSpec.operations", "OpenApiSpec.tags", "OpenApiSpec.paths", "OpenApiSpec.deny", "OpenApiSpec.prefix"),

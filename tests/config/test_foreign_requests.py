@@ -187,7 +187,7 @@ def test_a_mistake_is_told_where_it_stands(tmp_path: Path) -> None:
         ({"parameterSchema": {}}, 'restTools.a.parameterSchema: unknown key\n    did you mean "parametersSchema"?'),
         ({"method": "TRACE"}, "restTools.a.method: no such choice"),
         ({"queue": "slow"}, 'restTools.a.queue: not yet available\n    allowed: "default", or to leave it out'),
-        ({"cache": "1h"}, 'restTools.a.cache: not yet available\n    allowed: "off", or to leave it out'),
+        ({"cache": "1 hour"}, "restTools.a.cache: for how long is not to be read from this"),
         ({"streaming": {"mode": "sse"}}, "restTools.a.streaming.mode: no such choice"),
         ({"url": "https://x.example/${API_KEY}"}, "restTools.a.url: the environment has no API_KEY"),
         ({"queryParamNames": ["x"], "hasComplexQueryParams": True}, "the tool takes no parameter x"),
@@ -199,9 +199,13 @@ def test_a_key_that_is_not_understood_is_an_error(tmp_path: Path, more: dict[str
     assert ".mcp.json:" in report
 
 
-def test_what_says_nothing_of_a_queue_or_a_cache_is_fine(tmp_path: Path) -> None:
-    entry = {"method": "GET", "url": "https://x.example/", "queue": "default", "cache": "off"}
-    assert "a" in load(tmp_path, {"restTools": {"a": entry}}).tools
+@pytest.mark.parametrize(
+    ("cache", "kept"), [("off", (None, None)), (0, (None, None)), ("1h", ("1h", True)), (300_000, (300_000, True))]
+)
+def test_a_request_whose_answers_are_given_again_changes_nothing(tmp_path: Path, cache: object, kept: object) -> None:
+    entry = {"method": "POST", "url": "https://x.example/", "queue": "default", "cache": cache}
+    spec = load(tmp_path, {"restTools": {"a": entry}}).tools["a"].spec
+    assert (spec.cache, spec.read_only) == kept
 
 
 def test_a_name_is_declared_once(tmp_path: Path) -> None:

@@ -53,8 +53,7 @@ def report_of(directory: Path, document: object, text: str = "") -> str:
 
 
 def test_lists_of_tools_are_tools_and_deny(tmp_path: Path) -> None:
-    # There is no cache yet, and the operator goes without it.
-    own = "[queues]\ngithub-queue = { concurrent = 5 }\n[mcp.a]\nenabled = true\n"
+    own = "[queues]\ngithub-queue = { concurrent = 5 }\n"
     assert server(tmp_path, SAMPLE, own, environ={"GITHUB_TOKEN": "x"}) == McpSpec(
         command="npx",
         args=("-y", "@mcp/github"),
@@ -62,6 +61,7 @@ def test_lists_of_tools_are_tools_and_deny(tmp_path: Path) -> None:
         tools=("search_code", "get_file", "delete_repo"),
         deny=("delete_repo",),
         queue="github-queue",
+        cache=300_000,
     )
 
 
@@ -292,7 +292,19 @@ def test_an_unknown_key_that_could_restrict_is_an_error_that_says_how_to_go_on(t
     assert any(f'"{key}"' in warning for warning in load(tmp_path, document, "[mcp.a]\nenabled = true\n").warnings)
 
 
-@pytest.mark.parametrize("key", ["autoApprove", "alwaysAllow", "cache"])
+def test_a_cache_is_taken_as_it_is_written_and_told_where_it_cannot_be_read(tmp_path: Path) -> None:
+    document = {"mcpServers": {"a": {"command": "x", "cache": {"get_*": "5m", "*": "off"}}}}
+    assert load(tmp_path, document).config.mcp["a"].cache == {"get_*": "5m", "*": "off"}
+    for nothing, kept in ((0, 0), ("", None), (None, None), ("off", "off")):
+        loaded = load(tmp_path, {"mcpServers": {"a": {"command": "x", "cache": nothing}}})
+        assert (loaded.config.mcp["a"].cache, loaded.warnings) == (kept, ())
+    document = {"mcpServers": {"a": {"command": "x", "cache": {"get_*": "5 minutes"}}}}
+    assert report_of(tmp_path, document).startswith(
+        '.mcp.json:6: mcp.a.cache."get_*": for how long is not to be read from this'
+    )
+
+
+@pytest.mark.parametrize("key", ["autoApprove", "alwaysAllow"])
 def test_what_does_not_exist_here_yet_is_an_error_unless_it_is_empty(tmp_path: Path, key: str) -> None:
     document = {"mcpServers": {"a": {"command": "x", key: ["search"]}}}
     assert report_of(tmp_path, document) == (

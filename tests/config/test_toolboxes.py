@@ -48,6 +48,11 @@ def test_a_second_one_has_a_prefix_a_place_and_a_state_of_its_own() -> None:
     assert second["state"] == "manuals.files"
 
 
+def test_a_cache_counts_for_those_of_its_tools_that_change_and_keep_nothing() -> None:
+    tools, _ = made({"toolbox": {"files": {"cache": "5m", "tools": ["read", "write", "list", "grep"]}}})
+    assert [name for name, tool in tools.items() if "cache" in tool] == ["list", "grep"]
+
+
 def test_what_its_table_states_counts_for_each_of_its_tools() -> None:
     tools, _ = made({"toolbox": {"shell": {"network": True, "memory": "2G", "call_s": 30}}})
     assert [(tool["network"], tool["memory"], tool["call_s"]) for tool in tools.values()] == [(True, "2G", 30)] * 2
@@ -163,6 +168,10 @@ def test_search_is_offered_with_an_engine_alone_and_check_says_how_to_have_it() 
         (
             {"tools": {"t": {"builtin": "fetch", "options": {"private": "no"}}}},
             Problem(("tools", "t", "options", "private"), "Expected bool | null, got str"),
+        ),
+        (
+            {"toolbox": {"shell": {"single_flight": True}}},
+            Problem(("toolbox", "shell", "single_flight"), "each of its tools changes something, and has to be called"),
         ),
         (
             {"toolbox": {"clock": {}}, "agents": {"a": {"toolboxes": ["clok"]}}},

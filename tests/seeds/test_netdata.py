@@ -3,9 +3,8 @@
 What differs, and why:
 
 - `npx` is a program of these tests on the daemon's PATH, with the tools that the sample names: nothing is fetched.
-- A server's `cache` is refused ("not yet available"), since a server without it is called more often than its file
-  says; `enabled = true` in `[mcp.NAME]` beside the file goes without it. What `defaults` says of sizes is a warning.
-  The file itself stays as it is written.
+- A server's `cache` holds for tools that change nothing, as the server says, or `read_only` in `[mcp.NAME]` beside the
+  file. What `defaults` says of sizes is a warning. The file itself stays as it is written.
 - A queue must be declared: the sample of one server alone names one that is in another file.
 - Tools are shown as `github:search_code`, and are called by `github__search_code` too where the model's provider is
   asked for, as here: the seed's `{provider}__{toolname}` is what Anthropic and OpenAI are shown.
@@ -59,7 +58,7 @@ JSON: Final = """\
     "queue": "github-queue"
 }
 """
-GO_ON: Final = "[mcp.github]\nenabled = true\n"
+READING: Final = '[mcp.github]\nread_only = ["search_*"]\n'
 OFFERED: Final = ("search_code", "get_file", "get_file_contents", "delete_repo", "create_issue")
 
 
@@ -103,16 +102,19 @@ def test_a_call_over_the_time_out_of_the_file_ends_there(tmp_path: Path) -> None
         assert fault["error"] == "timeout"
 
 
-def test_a_server_of_the_json_sample_has_its_lists_and_its_environment(tmp_path: Path) -> None:
+def test_a_server_of_the_json_sample_has_its_lists_its_environment_and_its_cache(tmp_path: Path) -> None:
     install_server(tmp_path, "npx", "github", *OFFERED)
     document = f'{{"mcpServers": {{"github": {JSON}}}, "queues": {{"github-queue": {{"concurrent": 5}}}}}}'
-    config = f'mcp_json = ["mcp.json"]\n{GO_ON}'
+    config = f'mcp_json = ["mcp.json"]\n{READING}'
     with (
         seeded(tmp_path, config, {"mcp.json": document}, {"GITHUB_TOKEN": "x"}) as daemon,
         daemon.agent() as agent,
     ):
-        names = [tool["name"] for tool in agent.hello("default")["tools"]]
+        agent.say({"__port": "hello", "meta": True})
+        names = [tool["name"] for tool in agent.hear()["tools"]]
         assert [name for name in names if name.startswith("github:")] == ["github:search_code", "github:get_file"]
+        called = [agent.ask(name, {}) for name in ("github:search_code", "github:get_file") for _ in "12"]
+        assert [answer["meta"]["cached"] for answer in called] == [False, True, False, False]
 
 
 def test_a_request_time_out_is_in_milliseconds(tmp_path: Path) -> None:
@@ -151,7 +153,7 @@ tools = ["github:search_code"]
 process = "researcher"
 """
     with model_api(says("The report.")) as api:
-        whole = f'mcp_json = ["ai-agent.yaml"]\n{agent_command(api.url)}{GO_ON}{config}'
+        whole = f'mcp_json = ["ai-agent.yaml"]\n{agent_command(api.url)}{config}'
         with seeded(tmp_path, whole, {"ai-agent.yaml": YAML}) as daemon, daemon.agent() as agent:
             agent.hello("default")
             assert value_of(agent.ask("researcher", "What is new?")) == "The report."

@@ -16,17 +16,20 @@ from tooldispatchd.agent.programs.reusing import Reusers
 from tooldispatchd.agent.session.lineage import Levels
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.tools.sharing import Sharing
+from tooldispatchd.calls.answercache import AnswerCache
 from tooldispatchd.calls.census import Census
+from tooldispatchd.calls.flights import Flights
 from tooldispatchd.calls.gate import Gate, GateVerdict, Turns, kept_of
 from tooldispatchd.calls.hints import Hints
-from tooldispatchd.calls.memory import Memory
+from tooldispatchd.calls.memory import Holding, Memory
+from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.calls.refusals import Refusals
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.checkers.pool import CHECKERS, Checkers
 from tooldispatchd.children.family import Family
 from tooldispatchd.front.timer import Timer
-from tooldispatchd.providers.mcp.link import Authorizers
+from tooldispatchd.providers.mcp.link import AccountTokens
 from tooldispatchd.wire.faults import Fault
 
 
@@ -101,7 +104,7 @@ class Services:
         lender: Lender | None = None,
         python: PythonPlanner | None = None,
         rest: RestPlanner | None = None,
-        accounts: Authorizers | None = None,
+        accounts: AccountTokens | None = None,
         checking: Checking | None = None,
         audit: AuditSink | None = None,
     ) -> None:
@@ -141,6 +144,9 @@ class DaemonState:
         )
         self.policies: Final = PolicySteps(setup.catalog.config, setup.catalog.masker)
         self.memory: Final = memory or Memory(setup.limits.buffered_bytes)
+        # Answers that may be given again, and calls under way that equal ones wait for; of no agent's share.
+        self.answers: Final = AnswerCache(setup.catalog.config.cache.bytes, Holding(self.memory.share(None)))
+        self.flights: Final[Flights[Call, tuple[Outcome, float]]] = Flights()
         # The daemon's own user, or root, could stop it anyway: their sessions are not bounded one by one.
         self.open_sessions: Final = Census({uid, 0})
         self.refusals: Final = Refusals()

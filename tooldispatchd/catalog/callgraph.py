@@ -70,10 +70,12 @@ def agents_started(tool: str, config: Config) -> tuple[str, ...]:
 
 def default_call_s(tool: str, config: Config) -> float:
     """The limit of a declared tool without one of its own, in seconds; agent processes take their time."""
-    has_agents = any(
-        kind == PROCESS and config.processes[name].kind == "agent" for kind, name in set_going(tool, config)
-    )
-    return config.limits.agent_s if has_agents else config.limits.call_s
+    return config.limits.agent_s if runs_agents(tool, config) else config.limits.call_s
+
+
+def runs_agents(tool: str, config: Config) -> bool:
+    """Whether a call of a declared tool runs an agent process, itself or in its chains."""
+    return any(kind == PROCESS and config.processes[name].kind == "agent" for kind, name in set_going(tool, config))
 
 
 def find_cycles(config: Config) -> list[Problem]:

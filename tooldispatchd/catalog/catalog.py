@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.catalog.caching import caching_problems, caching_warnings
 from tooldispatchd.catalog.callgraph import find_cycles
 from tooldispatchd.catalog.choosing import alias_problems, aliases_of
 from tooldispatchd.catalog.deadlocks import find_deadlocks
@@ -104,6 +105,7 @@ def build_catalog(
     problems = [*problems, *find_cycles(config), *wrong]
     placed = [(path_of(name, config, servers), binding.spec) for name, binding in servers.items()]
     problems += queue_problems(config, placed)
+    problems += caching_problems(config, tools, placed)
     # What is not there, or wrong in itself, has been told.
     problems = problems or [
         *workspace_problems(config, profiles, servers),
@@ -113,6 +115,7 @@ def build_catalog(
         return problems
     warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]
     warnings += _idle_workspaces(config)
+    warnings += caching_warnings(config.mcp)
     specs: dict[str, bytes] = {}
     if config.agent_command is not None:
         declared, _ = build_types(config.types)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from tooldispatchd.catalog.arguments import TRANSCRIBED, Moded
+from tooldispatchd.catalog.caching import keeps_s_of
 from tooldispatchd.catalog.callgraph import default_call_s
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
@@ -262,6 +263,7 @@ def policy_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:
     if spec.exclusive is not None:
         shared = ", which it only looks at" if spec.read_only is True else ""
         yield f"has for itself: {spec.exclusive}{shared}"
+    yield from _cache_lines(spec)
     if spec.idempotent:
         which = f" of {_cut(', '.join(spec.idempotent))}" if isinstance(spec.idempotent, tuple) else ""
         yield f"tried again: calls{which} that could not be done"
@@ -269,6 +271,22 @@ def policy_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:
         yield f"rests after failures: {spec.breaker}"
     if spec.redact:
         yield "masked in its answers: known secrets"
+
+
+def _cache_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:
+    """For how long which answers are given again, and to whom."""
+    times = spec.cache.items() if isinstance(spec.cache, dict) else [("", spec.cache)]
+    said = [f"{f'{name} ' if name else ''}{_shown_time(kept)}" for name, kept in times if kept is not None]
+    whom = ", to whoever asks" if spec.cache_scope == "shared" else ""
+    if said:
+        yield f"answers are given again: {_cut(', '.join(said))}{whom}"
+    if spec.single_flight:
+        yield "equal calls under way are one"
+
+
+def _shown_time(kept: int | str) -> str:
+    seconds = keeps_s_of(kept)
+    return f"for {seconds:g} s" if seconds else "never"
 
 
 def queue_lines(name: str, spec: QueueSpec) -> Iterator[str]:

@@ -6,11 +6,13 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.catalog.caching import Caching, asks_for_caching, caching_of
 from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.policyspec import PolicySpec, PriorityWord
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import Binding
+from tooldispatchd.catalog.speckinds import DURATION_S
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
 
 # A table: its section, and its name there, or a server's where it has no table of its own.
@@ -19,7 +21,6 @@ Owner = tuple[str, str]
 # Where calls wait that are in no queue of the configuration, as faults name it.
 OWN_QUEUES: Final = frozenset({"agent", "job", "jobs", "opening", "programs", "agents"})
 
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _RATE: Final = re.compile(r"(\d+)/(\w+)(?: burst (\d+))?")
 _BREAKER: Final = re.compile(r"(\d+) in (\d+)(\w+), rest (\d+)(\w+)")
 
@@ -36,7 +37,8 @@ class Breaking(msgspec.Struct, frozen=True):
 class CallPolicy(msgspec.Struct, frozen=True):
     """`queues` are in the order of the file, the names in `exclusive` in that of the alphabet: calls come to them so.
 
-    A call `is_reader` of these, or has each for itself. With `retried_by` it may be tried again, as that table says.
+    A call `is_reader` of these, or has each for itself. With `retried_by` it may be tried again, as that table says,
+    and with `caching` its answer may be another call's.
     """
 
     queues: tuple[str, ...] = ()
@@ -46,6 +48,7 @@ class CallPolicy(msgspec.Struct, frozen=True):
     retried_by: Owner | None = None
     breakers: tuple[Breaking, ...] = ()
     redacts: bool = False
+    caching: Caching | None = None
 
 
 def policy_of(
@@ -59,7 +62,7 @@ def policy_of(
 ) -> CallPolicy:
     """The policy of the declared `tool`, of the `server_tool`, or of both where they are one.
 
-    `says_read_only` is what the server says of its tool.
+    `says_read_only` is what its server says of it, or its annotations.
     """
     tables: dict[Owner, ToolSpec | McpSpec] = {}
     if tool is not None:
@@ -70,14 +73,17 @@ def policy_of(
     queues = {spec.queue for spec in stated}
     own = None if tool is None else config.tools[tool].read_only
     listed = server is not None and NameList(server.spec.read_only).admits(server_tool)
+    is_reader = (says_read_only or listed) if own is None else own
+    retried_by = next((owner for owner, spec in tables.items() if _is_idempotent(spec, server_tool)), None)
     return CallPolicy(
         queues=tuple(name for name in config.queues if name in queues),
         priority=next((spec.priority for spec in stated if spec.priority is not None), "normal"),
         exclusive=tuple(sorted({spec.exclusive for spec in tables.values() if spec.exclusive is not None})),
-        is_reader=(says_read_only or listed) if own is None else own,
-        retried_by=next((owner for owner, spec in tables.items() if _is_idempotent(spec, server_tool)), None),
+        is_reader=is_reader,
+        retried_by=retried_by,
         breakers=tuple(breaking_of(owner, spec.breaker) for owner, spec in tables.items() if spec.breaker is not None),
         redacts=any(spec.redact for spec in stated),
+        caching=caching_of(tables.values(), server_tool, is_read_only=is_reader, is_idempotent=retried_by is not None),
     )
 
 
@@ -85,7 +91,8 @@ def asks_for_steps(spec: ToolSpec | McpSpec | ProfileSpec | None) -> bool:
     """Whether a table says anything for which a call takes a step."""
     if spec is None or isinstance(spec, ProfileSpec):
         return spec is not None and (spec.queue is not None or spec.redact)
-    return bool(spec.queue or spec.exclusive or spec.breaker or spec.idempotent or spec.redact)
+    waits = spec.queue or spec.exclusive or spec.breaker or spec.idempotent
+    return bool(waits or spec.redact or asks_for_caching(spec))
 
 
 def _is_idempotent(spec: ToolSpec | McpSpec, server_tool: str) -> bool:
@@ -96,14 +103,14 @@ def rate_of(text: str) -> tuple[float, int]:
     """How many a second, and how many at once, of a text like `10/s burst 20`."""
     found = _RATE.fullmatch(text)
     assert found is not None
-    return int(found[1]) / _SECONDS[found[2]], int(found[3] or 1)
+    return int(found[1]) / DURATION_S[found[2]], int(found[3] or 1)
 
 
 def breaking_of(owner: Owner, text: str) -> Breaking:
     """The breaker that a text like `5 in 30s, rest 10s` says."""
     found = _BREAKER.fullmatch(text)
     assert found is not None
-    within_s, rest_s = int(found[2]) * _SECONDS[found[3]], int(found[4]) * _SECONDS[found[5]]
+    within_s, rest_s = int(found[2]) * DURATION_S[found[3]], int(found[4]) * DURATION_S[found[5]]
     return Breaking(owner, int(found[1]), within_s, rest_s)
 
 

@@ -6,7 +6,18 @@ from msgspec import Meta
 
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.secrecy import Spec
-from tooldispatchd.catalog.speckinds import BreakerText, Count, ExclusiveName, QueueName, RateText
+from tooldispatchd.catalog.speckinds import (
+    KIB,
+    MIB,
+    TIB,
+    BreakerText,
+    CacheTime,
+    Count,
+    ExclusiveName,
+    QueueName,
+    RateText,
+    StoreText,
+)
 
 PriorityWord = Literal["high", "normal", "low"]
 
@@ -51,6 +62,29 @@ class PolicySpec(ConfinedSpec, frozen=True, kw_only=True):
     redact: bool = False
     """With `true` [known secrets](security.md#secrets) are masked in its answers and updates. An answer is masked when
     all else has been done to it."""
+    cache: CacheTime | dict[str, CacheTime] | None = None
+    """For how long an answer may be [given again](policy.md#the-cache) to an equal call: `"5m"`, `"off"`, or a number
+    of milliseconds. Only of tools that are `read_only`, or of which a server (`readOnlyHint`) or `annotations` say so.
+    In a server's table also by name or [pattern](agents.md#patterns), of which the first that fits counts:
+    `{ "search_*" = "5m" }`. What a tool says comes before what its server says."""
+    cache_scope: Literal["own", "shared"] | None = None
+    """With `"shared"` an answer is given to whoever calls the tool; by default only under the same profile, for the
+    same user and in the same workspace."""
+    single_flight: bool | None = None
+    """With `true` equal calls that come while one of them runs wait for [its answer](policy.md#the-cache). Only of
+    tools that may be cached, or are `idempotent`."""
+
+
+class CacheSpec(Spec, frozen=True, kw_only=True):
+    """`[cache]`: where answers are kept that may be given again, and how many."""
+
+    store: StoreText = "memory"
+    """With `"sqlite:PATH"` they are kept in that file too, and survive a restart. By default in memory alone."""
+    bytes: Annotated[int, Meta(ge=64 * KIB, le=TIB)] = 32 * MIB
+    """How much all answers take together, in memory as in the file; those that were not asked for longest leave. It is
+    a part of `limits.buffered_bytes`. One answer has an eighth at most, and never more than 4 MiB."""
 
 
 POLICY_KEYS: Final = tuple(name for name in PolicySpec.__struct_fields__ if name not in ConfinedSpec.__struct_fields__)
+# Those that say which answers may be given again.
+CACHE_KEYS: Final = ("cache", "cache_scope", "single_flight")

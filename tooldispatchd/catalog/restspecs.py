@@ -17,6 +17,7 @@ from tooldispatchd.catalog.speckinds import (
     STYLE_PATTERN,
     TIB,
     Binding,
+    CacheTime,
     HeaderName,
     HeaderValue,
     HostPort,
@@ -270,5 +271,5 @@ class ForeignRestSpec(Spec, frozen=True, kw_only=True, rename="camel"):
     """As `stream`."""
     queue: str = "default"
     """Not yet available: another queue than this is an error."""
-    cache: str = "off"
-    """Not yet available: another value than this is an error."""
+    cache: CacheTime = "off"
+    """As `cache` of a tool, which then is `read_only`: `"off"`, a text such as `"1h"`, or milliseconds."""

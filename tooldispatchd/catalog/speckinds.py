@@ -26,6 +26,10 @@ OUTPUT_PATTERN: Final = (
     r"^(json|text|lines|blocks|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})$"
 )
 DURATION_PATTERN: Final = r"[1-9][0-9]{0,5}(ms|s|m|h)"
+# What each unit of a duration is in seconds.
+DURATION_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+CACHE_PATTERN: Final = r"off|[1-9][0-9]{0,5}(ms|s|m|h|d)"
+STORE_PATTERN: Final = r"^(memory|sqlite:[^\x00]+)$"
 RATE_PATTERN: Final = r"^[1-9][0-9]{0,5}/(s|m|h)( burst [1-9][0-9]{0,5})?$"
 BREAKER_PATTERN: Final = rf"^[1-9][0-9]{{0,3}} in {DURATION_PATTERN}, rest {DURATION_PATTERN}$"
 # RFC 6838, 4.2, with parameters where there are any.
@@ -67,6 +71,9 @@ QueueName = Annotated[str, Meta(pattern=BINDING_PATTERN)]
 ExclusiveName = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=128)]
 RateText = Annotated[str, Meta(pattern=RATE_PATTERN)]
 BreakerText = Annotated[str, Meta(pattern=BREAKER_PATTERN)]
+# How long an answer may be given again, as text or in milliseconds; `catalog.caching` reads both. No `Meta`, as below.
+CacheTime = int | str
+StoreText = Annotated[str, Meta(pattern=STORE_PATTERN)]
 Argv = Annotated[tuple[Word, ...], Meta(min_length=1)]
 # Users or groups: by number, or by name on this machine. No `Meta` here, whose bounds are checked where names are
 # looked up: a union of three kinds with it crashes the interpreter at its end, now and then (msgspec 0.22).

@@ -24,7 +24,7 @@ from msgspec import Meta
 from tooldispatchd.catalog.auditspec import AuditSpec
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.openapispec import ApiName, OpenApiSpec
-from tooldispatchd.catalog.policyspec import PolicySpec, PriorityWord, QueueSpec
+from tooldispatchd.catalog.policyspec import CacheSpec, PolicySpec, PriorityWord, QueueSpec
 from tooldispatchd.catalog.restspecs import AnnotationsSpec, ForeignRestSpec, RestApiSpec, RestSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
@@ -256,8 +256,8 @@ class McpSpec(PolicySpec, frozen=True, kw_only=True):
     [by itself](mcp.md#resources-and-prompts) gets them then, and never with `false`; by default where nothing narrows
     the server's tools."""
     read_only: tuple[ServerToolName, ...] = ()
-    """Which of its tools, by name or [pattern](agents.md#patterns), only look at what `exclusive` names; beside those
-    of which it says so itself (`readOnlyHint`)."""
+    """Which of its tools, by name or [pattern](agents.md#patterns), change nothing, as `read_only` of a tool; beside
+    those of which it says so itself (`readOnlyHint`)."""
     idempotent: tuple[ServerToolName, ...] = ()
     """Which of its tools, by name or pattern, may be tried again: see `idempotent` of a tool."""
     meta: bool = False
@@ -369,8 +369,8 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     call_s: Seconds | None = None
     """This tool's own limit in seconds, in the place of `limits.call_s`."""
     read_only: bool | None = None
-    """With `true` it only looks at what its `exclusive` names, and shares that with others that do; by default what its
-    server says of it."""
+    """With `true` it changes nothing: its answers may be [cached](policy.md#the-cache), and it shares what its
+    `exclusive` names with others that only look. By default what its server or its `annotations` say of it."""
     idempotent: bool = False
     """With `true` a call that ended with a fault of the category `unavailable` is tried again, up to twice, after about
     1 and 2 s or what the fault says in `retry_after_ms`, as long as its deadline lets it. All retries of its calls are
@@ -519,6 +519,8 @@ class Config(Spec, frozen=True, kw_only=True):
     """A record of each call: [`[audit]`](#audit)."""
     queues: dict[QueueName, QueueSpec] = {}
     """Where calls wait for one another: [`[queues.NAME]`](#queuesname)."""
+    cache: CacheSpec = CacheSpec()
+    """Where answers are kept that may be given again: [`[cache]`](#cache)."""
     types: dict[str, str] = {}
     """Names for types; each may be used in every other one and in the `type` of tools and processes:
     [`[types]`](#types)."""

@@ -41,6 +41,7 @@ class _Meaning(Enum):
     SERVER = auto()  # a binding's name or a URL
     DOCUMENT = auto()  # a file or a URL
     LISTEN = auto()
+    STORE = auto()  # a kind and, behind a colon, a file
     HEADER = auto()  # a header's value
     ROOT = auto()  # a directory, as a path or a file:// URI
     DIRECTORY = auto()  # a path, or the session's workspace
@@ -49,7 +50,6 @@ class _Meaning(Enum):
     TEMPLATE = auto()  # a text of a request, or a table or a list of such, however deep
     HEADER_TEMPLATE = auto()  # a header's value in a request
     TAKEN = auto()  # as it is written, unless it has a variable
-    STORE = auto()  # of the audit: a kind, and a path
 
 
 _CONFINED: Final[dict[Pattern, _Meaning]] = {("read", "#"): _Meaning.PLACE, ("write", "#"): _Meaning.PLACE}
@@ -119,6 +119,7 @@ _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
 EXPANDED: Final[dict[Pattern, _Meaning]] = {
     ("daemon", "listen", "#"): _Meaning.LISTEN,
     ("audit", "store"): _Meaning.STORE,
+    ("cache", "store"): _Meaning.STORE,
     ("plumb", "#"): _Meaning.FILE,
     ("mcp_json", "#"): _Meaning.FILE,
     ("agent_command", "#"): _Meaning.PROGRAM,
@@ -311,8 +312,8 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
             return text
         return f"{kind}:{anchor / where}{mark}{options}"
     if meaning is _Meaning.STORE:
-        kind, _, path = text.partition(":")
-        return f"{kind}:{directory / path}"
+        kind, colon, file = text.partition(":")
+        return f"{kind}:{directory / file}" if colon else text
     if meaning is _Meaning.ROOT:
         found = _FILE_URI.fullmatch(text)
         if found is not None:

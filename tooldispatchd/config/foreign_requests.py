@@ -5,6 +5,7 @@ From here on they are tools like any other: each has the keys that its author co
 
 from typing import Final, cast
 
+from tooldispatchd.catalog.caching import OFF
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.rest.placeholders import BEGIN, lone_slot, parse_parts
 from tooldispatchd.config.key_patterns import Table
@@ -18,10 +19,11 @@ _PLACES: Final[dict[str, Path]] = {
     **{key: ("rest", key) for key in ("method", "url", "headers")},
     "queryParamNames": ("rest", "query"),
     "streaming": ("rest", "stream"),
+    "cache": ("cache",),
 }
-# What these mean does not exist here yet, and each takes something away: an API would be called more often than its
-# file says.
-_PLANNED: Final = {"queue": "default", "cache": "off"}
+# What this means does not exist here yet, and takes something away: an API would be called more often than its file
+# says.
+_PLANNED: Final = {"queue": "default"}
 _JSON: Final = "application/json"
 
 
@@ -67,6 +69,9 @@ def _tool(name: str, given: Table) -> tuple[Table, str]:
         "rest": request,
     }
     streaming = given.get("streaming")
+    if given.get("cache", OFF) not in {OFF, 0}:
+        # Whoever lets its answers be given again says that it changes nothing, also where it is a POST.
+        tool |= {"cache": given["cache"], "read_only": True}
     if isinstance(streaming, dict):
         request["stream"] = {"format": "json-lines"} | {
             _snake(key): value for key, value in streaming.items() if key not in {"mode", "timeoutMs"}

@@ -19,7 +19,7 @@ from tooldispatchd.config.key_patterns import Table
 # A server has one of these.
 WAYS: Final = ("url", "command")
 # Copied as they are. A server's table has many more keys, which no other client knows.
-_COPIED: Final = ("command", "args", "env", "cwd", "url", "headers", "queue")
+_COPIED: Final = ("command", "args", "env", "cwd", "url", "headers", "queue", "cache")
 # Lists of tools, and what each is here.
 LISTS: Final = {
     "toolsAllowed": "tools",
@@ -36,9 +36,9 @@ _TIMEOUTS: Final = ("requestTimeoutMs", "timeout")
 SPELLINGS: Final = LISTS | dict.fromkeys(_DIRECTORIES, "cwd") | dict.fromkeys(_TIMEOUTS, "call_s")
 _SWITCHES: Final = ("enabled", "disabled")
 _KEYS: Final = (*_COPIED, *SPELLINGS, *_SWITCHES, "type", "envFile")
-# What these mean does not exist here yet, and each takes something away: a server would be called more often, or more
-# freely, than its file says.
-_PLANNED: Final = frozenset({"autoApprove", "alwaysAllow", "cache"})
+# What these mean does not exist here yet, and each takes something away: a server would be called more freely than its
+# file says.
+_PLANNED: Final = frozenset({"autoApprove", "alwaysAllow"})
 # `http` is whatever is behind the URL: some clients fall back to the older transport there, as `auto` does.
 _TYPES: Final = {
     "stdio": ("command", "auto"),
@@ -174,8 +174,9 @@ class _Translation:
 
     def _table(self, given: Table) -> Table:
         table: Table = {key: self._rewritten(given[key]) for key in _COPIED if key in given}
-        if table.get("queue") == "":
-            del table["queue"]
+        for key in ("queue", "cache"):
+            if table.get(key) == "":
+                del table[key]
         self._add_respelt(table, given)
         if self._places.is_elsewhere:
             # The relative paths of a server start where its file lies.

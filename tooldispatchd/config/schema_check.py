@@ -34,6 +34,7 @@ _PATTERN_WORDS: Final = {
     speckinds.HEADER_VALUE_PATTERN: f"ASCII in one line, at most {speckinds.MAX_HEADER_CHARS} characters",
     speckinds.HOST_PATTERN: "HOST or HOST:PORT",
     speckinds.RATE_PATTERN: 'so many in a second, minute or hour, as "10/s", "30/m" or "10/s burst 20"',
+    speckinds.STORE_PATTERN: '"memory", or "sqlite:PATH"',
     speckinds.BREAKER_PATTERN: 'failures, in what time, and the rest after them, as "5 in 30s, rest 10s"',
     speckinds.MEDIA_TYPE_PATTERN: 'a media type such as "application/json"',
     speckinds.POINTER_PATTERN: 'a JSON Pointer such as "/data/items"',

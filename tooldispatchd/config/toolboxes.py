@@ -12,7 +12,7 @@ import msgspec
 from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.globs import NameList, is_glob
 from tooldispatchd.catalog.names import nearest
-from tooldispatchd.catalog.policyspec import POLICY_KEYS
+from tooldispatchd.catalog.policyspec import CACHE_KEYS, POLICY_KEYS
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import TOKENS
 from tooldispatchd.catalog.toolboxspecs import ToolboxSpec
@@ -57,6 +57,9 @@ class _Toolbox:
                 place = self._list(key).index(entry)
                 meant = None if is_glob(entry) else nearest(entry, self.set.tools)
                 yield Problem((*self.path, key, place), "the set has no such tool", value=entry, nearest=meant)
+        stated = [key for key in CACHE_KEYS if key in self.table]
+        if stated and not any(self.set.tools[name].read_only for name in self._offered()):
+            yield Problem((*self.path, stated[0]), "each of its tools changes something, and has to be called")
         engine = self.table.get(SEARCH)
         if isinstance(engine, dict):
             if len(engine.keys() & set(TOKENS)) > 1:
@@ -104,12 +107,19 @@ class _Toolbox:
             del made["hint"]
             if "state" in made:
                 made["state"] = f"{self.name}.{made['state']}"
+        if not _is_cacheable(made):
+            stated = {key: value for key, value in stated.items() if key not in CACHE_KEYS}
         return {**made, **stated, "env": {**cast("Table", made["env"]), **env}}
 
     def _engine(self, engine: Table) -> Table:
         """What the tool is told of its engine, with the key itself."""
         key = next((self._secrets.get((key, str(engine[key]))) for key in TOKENS if key in engine), None)
         return {"engine": engine["engine"], "url": engine.get("url"), "key": key}
+
+
+def _is_cacheable(made: Table) -> bool:
+    """Whether answers of a tool may be given again: it changes nothing, keeps nothing, and runs in no job."""
+    return "read_only" in made and not {"state", "mode"} & made.keys()
 
 
 def take_toolboxes(table: Table, secrets: Mapping[tuple[str, str], str]) -> MadeTools:

@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from time import thread_time
 from typing import Final
@@ -344,25 +344,39 @@ async def serve(
             async with trio.open_nursery() as home:
                 memory = Memory(limits.buffered_bytes, ebbed=heap.ebbed, let_go=heap.let_go)
                 runtime = _runtime(setup, front, home=home, family=family, equipment=equipment, memory=memory)
-                daemon = Daemon(runtime, front, log, notifier, descriptors=descriptors)
-                background.start_soon(daemon.receive_signals, signals, family.kill_all)
-                daemon.serve(doors, web)
-                preload_ways(catalog)
-                # What exists now stays: the collector need not scan it again and again while every agent waits.
-                gc.collect()
-                gc.freeze()
-                with open_pulse(front, notifier, watchdog_s=watchdog_s, status=lambda: daemon.status):
-                    log.info("daemon ready", listening=[place.text for place in places], pid=os.getpid())
-                    notifier.ready(daemon.status)
-                    turns = LongestTurn()
-                    trio.lowlevel.add_instrument(turns)
-                    await daemon.run(catalog.config.daemon.grace_s, bound.close)
-                    trio.lowlevel.remove_instrument(turns)
+                async with _kept_answers(runtime):
+                    daemon = Daemon(runtime, front, log, notifier, descriptors=descriptors)
+                    background.start_soon(daemon.receive_signals, signals, family.kill_all)
+                    daemon.serve(doors, web)
+                    preload_ways(catalog)
+                    # What exists now stays: the collector need not scan it again and again while every agent waits.
+                    gc.collect()
+                    gc.freeze()
+                    with open_pulse(front, notifier, watchdog_s=watchdog_s, status=lambda: daemon.status):
+                        log.info("daemon ready", listening=[place.text for place in places], pid=os.getpid())
+                        notifier.ready(daemon.status)
+                        turns = LongestTurn()
+                        trio.lowlevel.add_instrument(turns)
+                        await daemon.run(catalog.config.daemon.grace_s, bound.close)
+                        trio.lowlevel.remove_instrument(turns)
                 home.cancel_scope.cancel()
             await runtime.services.checkers.close()
             background.cancel_scope.cancel()
     log.info("daemon stopped", forced=daemon.is_forced, **turns.fields())
     return 1 if daemon.is_forced else 0
+
+
+def _kept_answers(runtime: Runtime) -> AbstractAsyncContextManager[None]:
+    """What keeps cached answers in a file, where the configuration names one."""
+    store = runtime.setup.catalog.config.cache.store
+    if store == "memory":
+        return nullcontext()
+    # Few daemons have one.
+    from tooldispatchd.agent.answerstore import keep_answers, path_of  # noqa: PLC0415  # a wing
+
+    path = path_of(store)
+    assert path is not None
+    return keep_answers(path, runtime.state.answers, runtime.setup.log)
 
 
 def _runtime(

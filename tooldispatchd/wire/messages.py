@@ -220,9 +220,10 @@ class CallMeta(msgspec.Struct, frozen=True):
     """What a call took, for agents that asked with `meta` in `hello`.
 
     `latency_ms` from the request's line to its answer, of which it waited `queued_ms`; `kind` is how the tool runs, and
-    `provider` what runs it (a server's name, else the kind); the sizes are those of the input and of `content`. `child`
-    is the session, by its number in the log, of the agent that the call started with a channel of its own; of a chain
-    the last one's. `dropped` are JSON pointers into the input, to the nulls that were taken as left out.
+    `provider` what runs it (a server's name, else the kind); the sizes are those of the input and of `content`. An
+    answer that was `cached` is another call's, made `age_ms` before. `child` is the session, by its number in the log,
+    of the agent that the call started with a channel of its own; of a chain the last one's. `dropped` are JSON pointers
+    into the input, to the nulls that were taken as left out.
     """
 
     latency_ms: float
@@ -232,6 +233,7 @@ class CallMeta(msgspec.Struct, frozen=True):
     bytes_in: int
     bytes_out: int
     cached: bool = False
+    age_ms: int | UnsetType = UNSET
     child: int | UnsetType = UNSET
     dropped: list[str] | UnsetType = UNSET
 

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.agent.fakes import HeldPlan, open_runtime
+from tooldispatchd.agent.calls.cachestep import ToolIdentity
 from tooldispatchd.agent.calls.call import StepOrder
 from tooldispatchd.agent.calls.plans import governed
+from tooldispatchd.catalog.caching import Caching
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.policy import Breaking, CallPolicy
 from tooldispatchd.catalog.policyspec import QueueSpec
@@ -19,6 +21,7 @@ ALL = CallPolicy(
     exclusive=("db",),
     retried_by=("tools", "t"),
     breakers=(Breaking(("tools", "t"), 1, 1.0, 1.0),),
+    caching=Caching(keeps_s=1.0),
 )
 
 
@@ -39,9 +42,10 @@ async def test_a_plan_has_only_the_steps_that_it_needs_and_each_in_its_place() -
     async with open_runtime(catalog(), plain, policed) as runtime:
         governed(runtime, plain, CallPolicy())
         policed.add(runtime.state.program_place, runtime.state.agent_place)
-        governed(runtime, policed, ALL)
+        governed(runtime, policed, ALL, ToolIdentity(lambda: ()))
         assert [step.order.name for step in plain.steps] == ["OWN_PLACE"]
         assert [step.order.name for step in policed.steps] == [
+            "CACHE",
             "RETRY",
             "REST",
             "OWN_PLACE",

@@ -125,3 +125,21 @@ async def test_changes_are_told_once_a_second_and_none_is_lost(autojump_clock: M
         await trio.sleep(5)
         nursery.cancel_scope.cancel()
     assert told == [0.0, 1.0, 2.0, 3.0, 7.5]
+
+
+async def test_answers_that_were_kept_leave_with_the_tools(tmp_path: Path) -> None:
+    kit = Place(tmp_path / "kit")
+    kit.has("pid", "change")
+    async with (
+        served({"kit": kit.spec(cache="1h", read_only=("pid",))}) as runtime,
+        talking(runtime, updates=True) as agent,
+        talking(runtime) as another,
+    ):
+        own = (await agent.ask("kit:pid"))["content"]
+        # The other's own server is another process, and was not asked.
+        assert (await another.ask("kit:pid"))["content"] == own
+        assert int(own) == kit.starts[0]
+        # What may change something is called.
+        assert (await agent.ask("kit:change", {"tools": ["pid", "say"]}))["content"] == "changed"
+        assert (await agent.line())["__port"] == "tools_changed"
+        assert int((await another.ask("kit:pid"))["content"]) == kit.starts[1]

@@ -131,4 +131,6 @@ class AgentCall(Call):
         queued_s = (now if machine.ran_at is None else machine.ran_at) - machine.started_at
         sizes = {"bytes_in": self.bytes_in, "bytes_out": bytes_out}
         meta = self.plan.meta(now - machine.started_at, queued_s, **sizes, dropped=self.dropped)
+        if self.lookup is not None and self.lookup.age_s is not None:
+            meta = msgspec.structs.replace(meta, cached=True, age_ms=round(self.lookup.age_s * 1000))
         return meta if self.child is None else msgspec.structs.replace(meta, child=self.child)

@@ -111,7 +111,9 @@ def audit_refused(sink: AuditSink | None, uid: int, body: ShortReq, fault: Fault
 
 def _marks_of(call: AuditedCall) -> tuple[str | None, str | None]:
     """How the call was approved, and whether its answer was kept: what the steps that did it have left on the call."""
-    return getattr(call, "approval", None), getattr(call, "cached", None)
+    lookup = call.lookup if isinstance(call, AgentCall) else None
+    cache = None if lookup is None else "miss" if lookup.age_s is None else "hit"
+    return getattr(call, "approval", None), cache
 
 
 def _beginning(outcome: Outcome, chars: int) -> str:

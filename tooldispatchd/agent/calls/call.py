@@ -50,15 +50,16 @@ class StepOrder(IntEnum):
     """
 
     REDACT = 0  # on the way back alone: the last that is done to an answer
-    RETRY = 1  # what comes after it is done anew where it could not be done
-    REST = 2  # refused at once where a breaker is open
-    OWN_PLACE = 3  # among the calls of its agent
-    STATE = 4  # that its tool keeps in its session
-    AGENT_PLACE = 5  # among agent processes
-    QUEUE = 6  # by their order in the file
-    EXCLUSIVE = 7  # by their names
-    PROGRAM_PLACE = 8  # among programs
-    BREAKER = 9
+    CACHE = 1  # the answer to an equal call, from before or of one under way
+    RETRY = 2  # what comes after it is done anew where it could not be done
+    REST = 3  # refused at once where a breaker is open
+    OWN_PLACE = 4  # among the calls of its agent
+    STATE = 5  # that its tool keeps in its session
+    AGENT_PLACE = 6  # among agent processes
+    QUEUE = 7  # by their order in the file
+    EXCLUSIVE = 8  # by their names
+    PROGRAM_PLACE = 9  # among programs
+    BREAKER = 10
 
 
 class Waits(Enum):
@@ -255,6 +256,8 @@ class SessionChannel(Protocol):
     gate_key: Hashable
     """The channel's key at gates: one for all channels of a foreign user, and for all agents below one agent."""
 
+    @property
+    def uid(self) -> int: ...
     def has_answered(self, size: int) -> None: ...
     @property
     def is_behind(self) -> bool: ...
@@ -268,6 +271,20 @@ class SessionCalls(Protocol):
     @property
     def jobs(self) -> Jobs: ...
     def cancel(self, key: str | Job) -> None: ...
+
+
+class CallLookup:
+    """What a call is known by where answers are given again, `key`; and how old the answer is that it got there.
+
+    `era` is what has to be the same still when its own answer comes, for that to be kept.
+    """
+
+    __slots__ = ("age_s", "era", "key")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.era: Hashable = None
+        self.age_s: float | None = None
 
 
 class CallContext(msgspec.Struct, frozen=True, eq=False):
@@ -308,9 +325,9 @@ class Call:
 
     `wanted` is what its agent asked for of its answer. It is a part of the call `above`, if there is one: of a chain's,
     or of the one that its agent serves. It has `taken` so many steps of its plan, and may wait in the last of them.
-    `doing` is what a chain waits for; `child` is the session of the agent that the call started, for `meta`; to
-    `dropped` the pointers are added to what of the input was taken as left out. `grace` is the time that it has where
-    it is ended early.
+    `lookup` is there where its answer may be another's. `doing` is what a chain waits for; `child` is the session of
+    the agent that the call started, for `meta`; to `dropped` the pointers are added to what of the input was taken as
+    left out. `grace` is the time that it has where it is ended early.
     """
 
     __slots__ = (
@@ -326,6 +343,7 @@ class Call:
         "id",
         "leave_queue",
         "line",
+        "lookup",
         "machine",
         "name",
         "plan",
@@ -362,6 +380,7 @@ class Call:
         self.grace: Grace | None = None
         self.queued_at = 0.0
         self.tries = 1
+        self.lookup: CallLookup | None = None
         # Where it waits and that is no gate: takes it out of there.
         self.leave_queue: Callable[[], object] | None = None
         self._entry: Entry[Expiring] | None = None
@@ -487,6 +506,11 @@ class Call:
         if ran_at is None:
             self.started()
         plan.start(self)
+
+    def retake(self) -> None:
+        """Take the step anew in which it waits: what it waited for has come, or will not."""
+        self._at -= 1
+        self.context.starter.start(self)
 
     def try_again(self, outcome: Outcome, wait_s: float) -> None:
         """Take the steps anew that come after the one that gives, after so many seconds; until then it has no place."""

@@ -111,7 +111,7 @@ class InFlight:
         self._session = session
         self._machine = session.machine
         self._channel = channel
-        root = RootUsage(channel.gate_key, session.number, channel.share, session.events)
+        root = RootUsage(channel.gate_key, session.number, channel.share, session.events, uid=channel.uid)
         lineage = session.lineage or Lineage(root, session.number)
         self._account = lineage.account
         services = runtime.services

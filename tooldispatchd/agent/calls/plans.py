@@ -21,6 +21,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
+from tooldispatchd.agent.calls.cachestep import CacheStep, ToolIdentity
 from tooldispatchd.agent.calls.call import Call, Plan, Step
 from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
 from tooldispatchd.agent.faults import CANCELLED, no_workspace
@@ -397,9 +398,14 @@ def in_mode(plan: Plan, tool: DeclaredTool) -> Plan:
     return plan
 
 
-def governed(runtime: Runtime, plan: Plan, policy: CallPolicy) -> Plan:
-    """The plan with the steps that its policy asks for; one with any is no longer answered in the moment it comes."""
+def governed(runtime: Runtime, plan: Plan, policy: CallPolicy, tool: ToolIdentity | None = None) -> Plan:
+    """The plan with the steps that its policy asks for; one with any is no longer answered in the moment it comes.
+
+    Its answers are given again only where it is said which `tool` it is.
+    """
     steps = runtime.state.policies.of(policy)
+    if policy.caching is not None and tool is not None:
+        steps = (*steps, CacheStep(runtime.state.answers, runtime.state.flights, policy.caching, tool))
     if steps:
         plan.add(*steps)
         plan.now = None

@@ -343,6 +343,11 @@ class ChannelHost:
 
     # --- the side of who called its agent ---
 
+    @property
+    def uid(self) -> int:
+        """The user that the process at the other end runs as."""
+        return self._visitor.uid
+
     def open_called(self, profile: Profile) -> Session | Fault:
         """The session of an agent that was called, before it has said anything; or why there is none."""
         return self._roster.open_called(profile)

@@ -47,15 +47,19 @@ class RootUsage:
 
     `channel` is the `gate_key` of the root's, and with the account itself what gates know all of them by; `number` is
     the root's session in the log; `share` is what all of them hold of the daemon's memory. `answered` and `faults` are
-    those of the agents below it that have ended. It is told by its `events`, if it asked for any.
+    those of the agents below it that have ended. It is told by its `events`, if it asked for any. `uid` is the user
+    that its process runs as.
     """
 
-    __slots__ = ("answered", "bytes_in_flight", "channel", "events", "faults", "number", "share")
+    __slots__ = ("answered", "bytes_in_flight", "channel", "events", "faults", "number", "share", "uid")
 
-    def __init__(self, channel: Hashable, number: int, share: Share, events: EventSink | None = None) -> None:
+    def __init__(
+        self, channel: Hashable, number: int, share: Share, events: EventSink | None = None, *, uid: int = -1
+    ) -> None:
         self.channel = channel
         self.share = share
         self.events = events
+        self.uid = uid
         self.number = number
         self.answered = 0
         self.faults = 0

@@ -12,7 +12,7 @@ from tooldispatchd.agent.tools.servers import reach_of
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import LimitsSpec
-from tooldispatchd.providers.mcp.link import Authorizers
+from tooldispatchd.providers.mcp.link import AccountTokens
 from tooldispatchd.providers.mcp.server import Server
 
 # As much as a login reads of a server, a page of its list of tools among it; with room.
@@ -33,7 +33,7 @@ class LoginError(Exception):
         self.lines = lines
 
 
-def accounts_of(catalog: Catalog, environ: Mapping[str, str], log: Log) -> Authorizers | None:
+def accounts_of(catalog: Catalog, environ: Mapping[str, str], log: Log) -> AccountTokens | None:
     """The accounts of a daemon that has servers with `auth = "oauth"`; None where it has none."""
     if not any(binding.spec.auth and binding.spec.enabled for binding in catalog.servers.values()):
         return None

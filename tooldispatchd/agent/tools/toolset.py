@@ -1,6 +1,7 @@
 """The tools of one session: which there are, and the plan of each; with `plans` the one place that names providers."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
@@ -8,6 +9,7 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
+from tooldispatchd.agent.calls.cachestep import ToolIdentity
 from tooldispatchd.agent.calls.call import HOLD, Call, Lookup, Plan
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.plans import (
@@ -27,7 +29,7 @@ from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.tools import passing
 from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan, job_plans
 from tooldispatchd.agent.tools.searching import search_plans
-from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, why_never
+from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, reach_of, why_never
 from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
@@ -109,8 +111,19 @@ def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Pla
     else:
         plan = InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
     config = runtime.setup.catalog.config
-    policy = policy_of(config, config.agents.get(profile.name), tool=tool.name)
-    return governed(runtime, in_mode(plan, tool), policy)
+    says_read_only = tool.rest is not None and tool.rest.hints.read_only_hint is True
+    policy = policy_of(config, config.agents.get(profile.name), tool=tool.name, says_read_only=says_read_only)
+    return governed(runtime, in_mode(plan, tool), policy, ToolIdentity(partial(_parts, runtime, tool, profile)))
+
+
+def _parts(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> tuple[object, ...]:
+    """All that a declared tool is which is no server's, as agents of the profile call it."""
+    catalog = runtime.setup.catalog
+    api = None if tool.rest is None else catalog.apis[tool.rest.api]
+    reached = () if api is None else (api.origin, api.base, api.spec, api.credentials)
+    # A chain may lead to any of them.
+    made_of = () if tool.program is None else (catalog.config.processes, catalog.config.tools, catalog.config.mcp)
+    return (tool.spec, profile.confinement, reached, made_of)
 
 
 def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> dict[str, Plan]:
@@ -277,6 +290,7 @@ class Toolset:
                 if name in self._profile.tools:
                     self.plans.pop(name, None)
                     self._waiting[name] = [server]
+        self._runtime.state.answers.clear(server.name)
         self._offer(server, kept)
         self._place()
         self._order()
@@ -336,7 +350,15 @@ class Toolset:
             server_tool=tool.name,
             says_read_only=tool.says_read_only,
         )
-        return governed(self._runtime, plan, policy)
+        binding, listed = server.binding, (tool.name, tool.input_schema, tool.output_schema, tool.annotations)
+        spec = None if declared is None else config.tools[declared]
+        made_of = (listed, spec, binding.spec, binding.credentials, self._profile.confinement)
+        identity = ToolIdentity(lambda: made_of, server.name)
+        accounts, reach = self._runtime.services.accounts, reach_of(binding)
+        if accounts is not None and reach is not None and reach.oauth is not None:
+            identity = msgspec.structs.replace(identity, shown=partial(accounts.shown, reach))
+        # What passes to the server as it is may change something, whatever it is called.
+        return governed(self._runtime, plan, policy, None if isinstance(plan, PassingPlan) else identity)
 
     def _refuse(self, kept: ServerHandle, tool: str, detail: str) -> None:
         if self.refusal is not None:

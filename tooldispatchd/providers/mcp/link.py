@@ -144,6 +144,13 @@ class Authorizers(Protocol):
         """The way over HTTP to a server that wants a token, on which each request has one."""
 
 
+class AccountTokens(Authorizers, Protocol):
+    """Of a whole daemon: it also knows which token each server is shown."""
+
+    def shown(self, reach: Reach) -> str | None:
+        """The token that a server is shown now; None where there is none yet."""
+
+
 def origin_of(url: str) -> tuple[str, str, int, str]:
     """Scheme, host, port and path: one host may serve several MCP servers, each of its own era."""
     try:

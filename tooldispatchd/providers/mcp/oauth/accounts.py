@@ -51,6 +51,11 @@ class Accounts:
         """As `link.Authorizers.way`; an authorizer for each link."""
         return http_way(server, reach, partial(self.authorizer, server.name, reach))
 
+    def shown(self, reach: Reach) -> str | None:
+        """As `link.AccountTokens.shown`."""
+        account = None if reach.oauth is None else self._accounts.get((reach.url, reach.oauth))
+        return None if account is None else account.access_token
+
     def authorizer(self, name: str, reach: Reach) -> "OAuthAuthorizer":
         """Authorise the requests of one connection to the server `name`, which has `reach.oauth`."""
         assert reach.oauth is not None
@@ -108,6 +113,11 @@ class OAuthAccount:
 
     def __repr__(self) -> str:
         return f"OAuthAccount({self._url.partition('?')[0]!r}, {self._oauth.grant!r})"
+
+    @property
+    def access_token(self) -> str | None:
+        """The token that is there now, good or not."""
+        return self._grant.access_token
 
     async def token(self, name: str, wire: HttpWire) -> str | None:
         """The token for a request; None where there is none yet. Raises `AuthorizationError`."""

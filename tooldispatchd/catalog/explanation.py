@@ -13,7 +13,7 @@ from tooldispatchd.catalog.caching import keeps_s_of
 from tooldispatchd.catalog.callgraph import default_call_s
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
-from tooldispatchd.catalog.confinement import Means, confinement_of, size_of
+from tooldispatchd.catalog.confinement import Means, confinement_of, is_counted, size_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
 from tooldispatchd.catalog.fromschema import describe
 from tooldispatchd.catalog.globs import NameList
@@ -203,7 +203,7 @@ class _Explanation:
         if spec.map is not None:
             return f"map: {_cut(spec.map)}"
         if spec.python is not None:
-            return f"Python function {spec.python}{', in workers that live on' if spec.resident else ''}"
+            return f"Python function {spec.python}{', in workers that live on' if _has_workers(spec) else ''}"
         return f"program {_program(spec.command)}"
 
     def _stages(self, process: Process) -> str:
@@ -410,9 +410,13 @@ def program_lines(spec: Moded, by: Enforceable) -> Iterator[str]:
             yield f"keeps a state in each session{'' if spec.state is True else f', under {spec.state}'}"
         if spec.prefork:
             yield f"forked ahead: {spec.prefork}"
-        replaced = "a worker" if spec.resident else "its warm parent"
+        replaced = "a worker" if _has_workers(spec) else "its warm parent"
         yield f"{replaced} is replaced after {spec.max_forks} calls, or at {_size(size_of(spec.max_rss))}"
     yield from kept_lines(spec, by, means)
+
+
+def _has_workers(spec: ToolSpec) -> bool:
+    return spec.resident and not is_counted(spec)
 
 
 def kept_lines(spec: ConfinedSpec, by: Enforceable, means: tuple[Means, ...] = MEANS) -> Iterator[str]:

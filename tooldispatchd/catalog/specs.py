@@ -428,8 +428,8 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     prefork: Annotated[int, Meta(ge=0, le=64)] = 0
     """How many children of a `python` tool are forked ahead of its calls."""
     resident: bool = False
-    """With `true` calls of a `python` tool run in workers that live on, without a fork: only for pure functions that
-    you trust, since one call can leave something behind for the next, of another agent too."""
+    """With `true` calls of a `python` tool run in [workers](programs.md#workers) that live on, without a fork: only
+    for functions that you trust, since one call can leave something behind for the next."""
     state: bool | str = False
     """With `true` a `python` tool keeps a [state](programs.md#state) between the calls of a session, which `ctx.state`
     is; a name in the place of `true` is one that several tools share."""

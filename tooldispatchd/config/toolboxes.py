@@ -195,6 +195,7 @@ def _written_out(name: str, builtin: Builtin, set_name: str, options: dict[str, 
         "hint": builtin.hint,
         "options": options,
         "stop_s": builtin.stop_s,
+        "resident": builtin.resident,
         "env": {"TOOLDISPATCHD_TOOLBOX": SETS[set_name].parent},
         **SETS[set_name].bounds,
     }

@@ -88,7 +88,7 @@ async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str
             # Few daemons have such tools.
             from tooldispatchd.agent.programs.pythonplan import open_python_plans  # noqa: PLC0415  # as above
 
-            python = await stack.enter_async_context(open_python_plans(family, setup))
+            python = await stack.enter_async_context(open_python_plans(family, scratches, setup))
         if catalog.apis:
             from tooldispatchd.agent.calls.restplan import open_rest_plans  # noqa: PLC0415  # as above
 

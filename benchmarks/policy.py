@@ -61,10 +61,10 @@ POLICIES: Final = {
 MOST_GROWTH: Final = 4.0
 
 
-class _Log:
+class SilentLog:
     """Nobody reads it."""
 
-    def bind(self, **_fields: object) -> "_Log":
+    def bind(self, **_fields: object) -> "SilentLog":
         return self
 
     def debug(self, event: str, **fields: object) -> None: ...
@@ -76,7 +76,7 @@ class _Log:
         raise RuntimeError(event) from error
 
 
-class _Outlet:
+class Outlet:
     """Takes what is written, and forgets it."""
 
     is_crowded = is_behind = False
@@ -93,7 +93,7 @@ class _Outlet:
         self.wants_turn = True
 
 
-class _QuickPlan(Plan):
+class QuickPlan(Plan):
     """A tool that ends at once, and yet is a call in flight."""
 
     __slots__ = ()
@@ -110,7 +110,7 @@ def _line(name: str) -> bytes:
     return b'{"__port":"tool_req","id":"1","name":"%s","input":"hullo"}\n' % name.encode()
 
 
-def _serve(host: ChannelHost, outlet: _Outlet, lines: bytes) -> None:
+def _serve(host: ChannelHost, outlet: Outlet, lines: bytes) -> None:
     host.received(lines)
     while outlet.wants_turn:
         outlet.wants_turn = False
@@ -135,7 +135,7 @@ def _instructions(serve: "partial[None]") -> int:
     return count
 
 
-def _cost(host: ChannelHost, outlet: _Outlet, name: str, rounds: int) -> tuple[float, float]:
+def cost(host: ChannelHost, outlet: Outlet, name: str, rounds: int) -> tuple[float, float]:
     """Instructions and microseconds of one call: the least of the rounds, since others use the machine too."""
     line = _line(name)
     _serve(host, outlet, line * 2)
@@ -160,24 +160,24 @@ async def _steps(rounds: int) -> list[tuple[str, ...]]:
     assert isinstance(built, Catalog)
     rows: list[tuple[str, ...]] = []
     async with open_family() as family, trio.open_nursery() as home:
-        log = _Log()
+        log = SilentLog()
         setup = Setup(built, log, logs_calls=False, uid=0)
         services = Services(setup, timer=Timer(log), home=home, family=family, checking=Checking(IN_PLACE))
         runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))
         plans = runtime.plans("default", compile_plans)
         for name, policy in POLICIES.items():
-            plans[name] = governed(runtime, _QuickPlan(name), policy, ToolIdentity(lambda: ()))
-        outlet = _Outlet(runtime.state.memory.share(0))
+            plans[name] = governed(runtime, QuickPlan(name), policy, ToolIdentity(lambda: ()))
+        outlet = Outlet(runtime.state.memory.share(0))
         host = ChannelHost(runtime, outlet, lambda _host: None, entrance=Entrance(), visitor=Visitor(0, 0))
         base: tuple[float, float] | None = None
         for name in ("inline", *POLICIES):
-            instructions, micros = _cost(host, outlet, name, rounds)
+            instructions, micros = cost(host, outlet, name, rounds)
             base = (instructions, micros) if name == "nothing" else base
             added = ("", "") if base is None else (f"{instructions - base[0]:+.0f}", f"{micros - base[1]:+.1f}")
             shown = "an inline call without policy" if name == "inline" else f"a call in flight, {name}"
             rows.append((shown, f"{instructions:.0f}", added[0], f"{micros:.1f}", added[1]))
         _serve(host, outlet, b'{"__port":"select","tools":{"nothing":false}}\n')
-        instructions, micros = _cost(host, outlet, "inline", rounds)
+        instructions, micros = cost(host, outlet, "inline", rounds)
         rows.insert(1, ("the same, another tool is switched off", f"{instructions:.0f}", "", f"{micros:.1f}", ""))
         host.ended()
     return rows

@@ -11,6 +11,7 @@ from msgspec import Raw, UnsetType
 from trio.abc import ReceiveStream, SendStream
 from trio.testing import memory_stream_pair
 
+from tooldispatchd.agent.calls.auditing import AuditSink
 from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Checking, Reader
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
@@ -242,7 +243,11 @@ def small_catalog(limits: LimitsSpec | None = None) -> Catalog:
 
 @asynccontextmanager
 async def open_runtime(
-    catalog: Catalog, *plans: Plan, patience_s: float = FAR_S, logs_calls: bool = True
+    catalog: Catalog,
+    *plans: Plan,
+    patience_s: float = FAR_S,
+    logs_calls: bool = True,
+    audit: AuditSink | None = None,
 ) -> AsyncIterator[Runtime]:
     """A runtime whose default profile has `plans` for its tools besides those declared.
 
@@ -264,7 +269,9 @@ async def open_runtime(
                     lender = SubAgents(front)
                 # What runs on a clock of its own must not wait for processes.
                 checking = Checking(IN_PLACE)
-                services = Services(setup, timer=timer, home=home, family=family, lender=lender, checking=checking)
+                services = Services(
+                    setup, timer=timer, home=home, family=family, lender=lender, checking=checking, audit=audit
+                )
                 runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=1000))
                 if plans:
                     add_plans(runtime, *plans)

@@ -14,6 +14,7 @@ from tooldispatchd.catalog.callgraph import find_cycles
 from tooldispatchd.catalog.choosing import alias_problems, aliases_of
 from tooldispatchd.catalog.deadlocks import find_deadlocks
 from tooldispatchd.catalog.enforcement import Enforceable
+from tooldispatchd.catalog.masker import NO_SECRETS, Masker
 from tooldispatchd.catalog.meanings import Declared, build_types, strip_stream, to_schema
 from tooldispatchd.catalog.policy import queue_problems
 from tooldispatchd.catalog.problems import Problem
@@ -49,7 +50,8 @@ class Catalog(msgspec.Struct, frozen=True):
     SHA-256 of each profile's token, where it has one; `config` holds none. `agent_specs` are what agents that
     `agent_command` runs are told, by process. `enforceable` is what of its programs' bounds the machine can enforce, as
     far as any are asked for. `aliases` are further names of tools, each with the tool's own. `described` are the APIs
-    that documents describe. `traits` are the tags and hints of tools.
+    that documents describe. `traits` are the tags and hints of tools. `masker` knows the secrets that were read with
+    the configuration.
     """
 
     config: Config
@@ -65,6 +67,7 @@ class Catalog(msgspec.Struct, frozen=True):
     apis: dict[str, RestApi] = {}
     described: dict[str, DescribedApi] = {}
     traits: Traits = {}
+    masker: Masker = NO_SECRETS
 
     @property
     def is_protected(self) -> bool:

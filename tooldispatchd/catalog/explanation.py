@@ -278,6 +278,8 @@ def policy_lines(spec: PolicyTable) -> Iterator[str]:
         yield f"tried again: calls{which} that could not be done"
     if spec.breaker is not None:
         yield f"rests after failures: {spec.breaker}"
+    if spec.redact:
+        yield "masked in its answers: known secrets"
 
 
 def _cache_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:

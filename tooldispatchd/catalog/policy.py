@@ -50,6 +50,7 @@ class CallPolicy(msgspec.Struct, frozen=True):
     is_reader: bool = False
     retried_by: Owner | None = None
     breakers: tuple[Breaking, ...] = ()
+    redacts: bool = False
     caching: Caching | None = None
 
 
@@ -90,6 +91,7 @@ def policy_of(
         is_reader=is_reader,
         retried_by=retried_by,
         breakers=tuple(breaking_of(owner, spec.breaker) for owner, spec in tables.items() if spec.breaker is not None),
+        redacts=any(spec.redact for spec in stated),
         caching=caching_of(cached, server_tool, is_read_only=is_reader, is_idempotent=retried_by is not None),
     )
 
@@ -97,8 +99,9 @@ def policy_of(
 def asks_for_steps(spec: ToolSpec | McpSpec | ProfileSpec | None) -> bool:
     """Whether a table says anything for which a call takes a step."""
     if spec is None or isinstance(spec, ProfileSpec):
-        return spec is not None and spec.queue is not None
-    return bool(spec.queue or spec.exclusive or spec.breaker or spec.idempotent or asks_for_caching(spec))
+        return spec is not None and (spec.queue is not None or spec.redact)
+    waits = spec.queue or spec.exclusive or spec.breaker or spec.idempotent
+    return bool(waits or spec.redact or asks_for_caching(spec))
 
 
 def _is_idempotent(table: PolicyTable, server_tool: str, *, says: bool) -> bool:

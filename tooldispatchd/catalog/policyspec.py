@@ -59,6 +59,9 @@ class PolicySpec(ConfinedSpec, frozen=True, kw_only=True):
     all others are refused until it has ended. A failure is a fault of the category `unavailable`, or that its own limit
     passed. A toolbox's tools have one each, those of a server and of an API one together."""
 
+    redact: bool = False
+    """With `true` [known secrets](security.md#secrets) are masked in its answers and updates. An answer is masked when
+    all else has been done to it."""
     cache: CacheTime | dict[str, CacheTime] | None = None
     """For how long an answer may be [given again](policy.md#the-cache) to an equal call: `"5m"`, `"off"`, or a number
     of milliseconds. Only of tools that are `read_only`, or of which a server (`readOnlyHint`) or `annotations` say so.

@@ -141,6 +141,8 @@ class RestApiSpec(Spec, frozen=True, kw_only=True):
     """What its tools touch, see [policy](#policy). Those that only read share it, by method or by `annotations`."""
     breaker: BreakerText | None = None
     """The [breaker](#policy) that its tools have together."""
+    redact: bool = False
+    """With `true` [known secrets](security.md#secrets) are masked in what its tools answer."""
     idempotent: bool = False
     """With `true` those of its requests may be [tried again](policy.md#trying-again) that may be sent twice by their
     method (`GET`, `HEAD`, `OPTIONS`, `QUERY`, `PUT`, `DELETE`), or by `annotations`."""

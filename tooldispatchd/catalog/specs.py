@@ -21,6 +21,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from tooldispatchd.catalog.auditspec import AuditSpec
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.openapispec import ApiName, OpenApiSpec
 from tooldispatchd.catalog.policyspec import CacheSpec, PolicySpec, PriorityWord, QueueSpec
@@ -506,6 +507,8 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     tools for jobs, and those that find others, do not."""
     priority: PriorityWord | None = None
     """How soon they have their turns, in each queue, where neither the tool nor its server says it."""
+    redact: bool = False
+    """With `true` known secrets are masked in the answers of all tools, as with `redact` of a tool."""
     jobs: bool = True
     """With `false` nothing runs in the background, and `job_wait`, `job_read`, `job_list`, `job_stop` are not
     offered."""
@@ -527,6 +530,8 @@ class Config(Spec, frozen=True, kw_only=True):
     """Where agents come in, and the end: [`[daemon]`](#daemon)."""
     limits: LimitsSpec = LimitsSpec()
     """Every bound that a site may want to move: [`[limits]`](#limits)."""
+    audit: AuditSpec = AuditSpec()
+    """A record of each call: [`[audit]`](#audit)."""
     queues: dict[QueueName, QueueSpec] = {}
     """Where calls wait for one another: [`[queues.NAME]`](#queuesname)."""
     cache: CacheSpec = CacheSpec()

@@ -49,6 +49,7 @@ class StepOrder(IntEnum):
     the other holds. An agent process keeps its place while its calls wait in queues, so that place comes before them.
     """
 
+    REDACT = 0  # on the way back alone: the last that is done to an answer
     CACHE = 1  # the answer to an equal call, from before or of one under way
     RETRY = 2  # what comes after it is done anew where it could not be done
     REST = 3  # refused at once where a breaker is open
@@ -310,6 +311,8 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     """Those of the session's own calls."""
     turns: Turns
     """In the root's name: its share of a gate is one agent's, however many it calls."""
+    keeps_details: bool = False
+    """Whether what tools tell beside their answers is wanted, also where the agent does not ask for it."""
 
     @property
     def account(self) -> RootUsage:
@@ -553,8 +556,16 @@ class Call:
         self.machine.apply(CallEvent.FINISH, outcome)
         self._end()
 
-    def work(self, run: Callable[[], Awaitable[Outcome]]) -> None:
-        """Run in a task what ends the call; from here on `halt` ends it, also before the task has begun."""
+    def given(self, outcome: Outcome) -> None:
+        """The step that had it wait on the way back gives this outcome."""
+        self._at -= 1
+        self.finish(outcome)
+
+    def work(self, run: Callable[[], Awaitable[Outcome]], then: Callable[[Outcome], None] | None = None) -> None:
+        """Run in a task what ends the call; from here on `halt` ends it, also before the task has begun.
+
+        Where it does not end the call yet, its outcome goes to `then`.
+        """
         scope = trio.CancelScope()
         grace = self.grace = self.grace or Grace()
 
@@ -563,7 +574,7 @@ class Call:
             with scope:
                 outcome = await run()
             self.machine.add(grace.said)
-            self.finish(outcome)
+            (then or self.finish)(outcome)
 
         def halt(_reason: Reason) -> None:
             grace.open()

@@ -12,6 +12,7 @@ from weakref import WeakSet
 import trio
 
 from tooldispatchd.agent.calls.call import WAITS, Call, CallContext, GateStep, Hearer, Step, StepOrder, Waits
+from tooldispatchd.agent.calls.redaction import RedactStep
 from tooldispatchd.agent.faults import resting
 from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.calls.breaker import Breaker, BreakerState
@@ -19,6 +20,7 @@ from tooldispatchd.calls.gate import UNBOUNDED, Gate, Priority
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.calls.rate import Rate
 from tooldispatchd.calls.retries import MAX_TRIES, RetryBudget
+from tooldispatchd.catalog.masker import NO_SECRETS, Masker
 from tooldispatchd.catalog.policy import Breaking, CallPolicy, Owner, rate_of
 from tooldispatchd.catalog.policyspec import QueueSpec
 from tooldispatchd.catalog.speckinds import WORKSPACE
@@ -200,9 +202,10 @@ class RetryStep(Step):
 class PolicySteps:
     """Makes the steps of policies. Equal policies have the same ones."""
 
-    __slots__ = ("_breakers", "_budgets", "_known", "_queues", "exclusives")
+    __slots__ = ("_breakers", "_budgets", "_known", "_masker", "_queues", "exclusives")
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, masker: Masker = NO_SECRETS) -> None:
+        self._masker = masker
         self.exclusives: Final = Exclusives()
         self._queues = {name: queue_of(spec) for name, spec in config.queues.items()}
         self._breakers: dict[Owner, WatchedBreaker] = {}
@@ -217,6 +220,8 @@ class PolicySteps:
         return steps
 
     def _make(self, policy: CallPolicy) -> Iterator[Step]:
+        if policy.redacts and self._masker:
+            yield RedactStep(self._masker)
         if policy.retried_by is not None:
             yield RetryStep(self._budgets.setdefault(policy.retried_by, RetryBudget()))
         priority = Priority[policy.priority.upper()]

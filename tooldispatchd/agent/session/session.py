@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
+from tooldispatchd.agent.calls.auditing import AuditedCall, audit_of
 from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan, SessionChannel
 from tooldispatchd.agent.calls.checking import HEAVY
@@ -48,7 +49,7 @@ from tooldispatchd.wire.messages import (
     ToolsReq,
 )
 from tooldispatchd.wire.questions import Question, Questions
-from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, capabilities_of
+from tooldispatchd.wire.session import DUPLICATE, Event, SessionMachine, State, body_of, capabilities_of
 
 
 class Session:
@@ -65,6 +66,7 @@ class Session:
         "_runtime",
         "_tree",
         "answered",
+        "audit",
         "events",
         "farewell",
         "faults",
@@ -142,6 +144,8 @@ class Session:
     def open(self, visitor: Visitor) -> None:
         """Start the profile's servers; where there are none the session is open at once."""
         self._log.info("session opened", profile=self.profile, uid=visitor.uid, pid=visitor.pid)
+        self.audit = audit_of(self._runtime.services.audit, visitor.uid, self)
+        self.machine.is_quick = self.machine.is_quick and self.audit is None
         self.toolset.open()
         self.opened()
 
@@ -267,8 +271,9 @@ class Session:
         if not self.machine.is_taken(request, line=line):
             # A duplicate id gets a line of its own: the answer belongs to the first request.
             if not is_duplicate:
-                body = body_of(request)
-                self.note_end(body.id, body.name, self.machine.refusal or DRAINING)
+                self.note_end(body_of(request), self.machine.refusal or DRAINING)
+            elif self.audit is not None:
+                self.audit.note(body_of(request), DUPLICATE)
             return
         if body_of(request).background and not self.has_jobs:
             self.refuse_request(request, NO_JOBS)
@@ -297,15 +302,17 @@ class Session:
     def refuse_request(self, request: Request, fault: Fault) -> None:
         """Answer a request that becomes no call with why."""
         self.machine.reply_fault(request, fault)
-        body = body_of(request)
-        self.note_end(body.id, body.name, fault)
+        self.note_end(body_of(request), fault)
 
-    def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float = 0.0) -> None:
-        """Count and log that a request was answered."""
+    def note_end(self, call: AuditedCall, outcome: Outcome, took_s: float = 0.0, plan: Plan | None = None) -> None:
+        """Count, log and record that a request was answered."""
         self.answered += 1
         self.faults += isinstance(outcome, Fault)
+        if self.audit is not None:
+            self.audit.note(call, outcome, took_s, plan)
         if self._logs_calls:
-            self._log.debug("call answered", id=call_id, tool=tool, **log_fields(outcome), took_s=round(took_s, 6))
+            fields = log_fields(outcome) | {"took_s": round(took_s, 6)}
+            self._log.debug("call answered", id=call.id, tool=call.name, **fields)
 
     def _answer_now(self, request: Request, plan: Plan) -> None:
         """An inline tool in the background, or for an agent that wants to know what it took."""
@@ -336,7 +343,7 @@ class Session:
         elif isinstance(outcome, Answer):
             self._host.has_answered(outcome.size)
         took_s = perf_counter() - began
-        self.note_end(body.id, body.name, outcome, took_s)
+        self.note_end(body, outcome, took_s, plan)
         self._tell_of(body, plan, outcome if isinstance(outcome, Fault) else result, took_s)
         is_fault = isinstance(outcome, Fault)
         said = content_in(outcome)

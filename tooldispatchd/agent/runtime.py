@@ -8,6 +8,7 @@ import trio
 
 from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Checking
+from tooldispatchd.agent.calls.spool import MakeDirectory, Spool
 from tooldispatchd.agent.calls.starter import Starter
 from tooldispatchd.agent.calls.steps import PolicySteps
 from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
@@ -105,6 +106,7 @@ class Services:
         rest: RestPlanner | None = None,
         accounts: AccountTokens | None = None,
         checking: Checking | None = None,
+        make_spool: MakeDirectory | None = None,
     ) -> None:
         self.timer: Final = timer
         self.home: Final = home
@@ -121,6 +123,7 @@ class Services:
         self.searching: Final = FairLimiter(1)
         self.accounts: Final = accounts
         self.starter: Final[Starter[Call]] = Starter(timer)
+        self.spool: Final = Spool(make_spool, setup.limits.all_stored_bytes)
 
 
 class DaemonState:

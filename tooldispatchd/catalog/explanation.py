@@ -17,7 +17,7 @@ from tooldispatchd.catalog.confinement import Means, confinement_of, is_counted,
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
 from tooldispatchd.catalog.fromschema import describe
 from tooldispatchd.catalog.globs import NameList
-from tooldispatchd.catalog.policyspec import QueueSpec
+from tooldispatchd.catalog.policyspec import QueueSpec, SizedSpec
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.rest.declared import lines_of
@@ -32,6 +32,7 @@ MAX_TEXT: Final = 160
 MAX_USERS: Final = 20
 
 _INDENT: Final = "    "
+_OVERFLOWS: Final = {"store": "stored, and read back by a handle", "truncate": "cut", "error": "a fault"}
 
 
 def explain(catalog: Catalog, where: Callable[[Path], str] | None = None) -> list[str]:
@@ -248,10 +249,19 @@ def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
         yield f"calls run: {spec.order}"
     if spec.queue is not None:
         yield f"calls wait in: queue {spec.queue}"
+    yield from size_lines(spec)
+    yield from _budget_lines(spec)
     if spec.mcp_resources is False:
         yield "offers no resources and prompts"
     elif spec.mcp_resources:
         yield "offers: the resources and prompts of its servers"
+
+
+def _budget_lines(spec: ProfileSpec) -> Iterator[str]:
+    for name, budget in (("budget", spec.budget), ("budget of a turn", spec.turn_budget)):
+        if budget is not None:
+            said = ((budget.calls, "calls"), (budget.bytes, "bytes"), (budget.tokens, "tokens"))
+            yield f"{name}: {', '.join(f'{count:,} {what}' for count, what in said if count is not None)}"
 
 
 def policy_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:
@@ -269,6 +279,14 @@ def policy_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:
         yield f"tried again: calls{which} that could not be done"
     if spec.breaker is not None:
         yield f"rests after failures: {spec.breaker}"
+    yield from size_lines(spec)
+
+
+def size_lines(spec: SizedSpec) -> Iterator[str]:
+    """How much of an answer a model gets, as far as one table says it."""
+    if spec.max_output is not None or spec.overflow is not None:
+        most = "by default" if spec.max_output is None else f"over {spec.max_output:,} bytes"
+        yield f"answers that are too long, {most}: {_OVERFLOWS[spec.overflow or 'store']}"
 
 
 def _cache_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:

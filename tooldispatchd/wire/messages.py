@@ -18,6 +18,9 @@ MAX_ID_BYTES: Final = 512
 # A longer content stands in its line once.
 MAX_VALUE_BYTES: Final = 64 * 1024
 
+# Less would not hold what is said of an answer that is longer.
+MIN_OUTPUT_BYTES: Final = 1024
+
 # As in the configuration, which knows nothing of the wire.
 ORDER_PATTERN: Final = r"^(parallel|sequential|batched:[1-9][0-9]{0,5})$"
 
@@ -49,6 +52,17 @@ class ShortReq(msgspec.Struct):
     traceparent: str | None = None
     content: ContentKind | None = None
     """The kind of content of this answer; left out, the session's."""
+    turn: Annotated[str, Meta(max_length=MAX_ID_BYTES)] | int | float | None = None
+    """Which turn of its model the call belongs to, in the runtime's own count."""
+    max_bytes: Annotated[int, Meta(ge=1)] | None = None
+    """How much of an answer its model has room for."""
+    max_tokens: Annotated[int, Meta(ge=1)] | None = None
+    """The same in tokens; what is less holds."""
+
+    @property
+    def has_bound(self) -> bool:
+        """Whether it says how much of an answer there is room for."""
+        return self.max_bytes is not None or self.max_tokens is not None
 
 
 class ToolReq(ShortReq, tag_field="__port", tag="tool_req"):
@@ -99,6 +113,8 @@ class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
     """How its calls run where the profile does not say: `parallel`, `sequential` or `batched:N`."""
     workspace: str | None = None
     """The directory of the session's own."""
+    max_output: Annotated[int, Meta(ge=MIN_OUTPUT_BYTES)] | None = None
+    """How much of an answer it takes whole, where the daemon's configuration does not say."""
 
 
 class ToolsReq(msgspec.Struct, tag_field="__port", tag="tools"):

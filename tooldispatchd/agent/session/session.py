@@ -29,13 +29,12 @@ from tooldispatchd.agent.session.tasktree import Task, TaskTree
 from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.passing import SIGN
 from tooldispatchd.agent.tools.searching import CallPlan
-from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
+from tooldispatchd.agent.tools.showing import PLAIN, Showing, plain_entries, prompt_in
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.order import group_size
 from tooldispatchd.calls.outcome import Answer, Outcome, content_in, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
-from tooldispatchd.catalog.textcalls import prompt_of
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
     PROTOCOL,
@@ -106,7 +105,7 @@ class Session:
         self.farewell: ByeSaid | None = None
         self._runtime = runtime
         self._host = host
-        self._logs_calls = runtime.setup.logs_calls  # every request asks
+        self._logs_calls = runtime.setup.logs_calls
         name = {} if machine.agent is None else {"agent": machine.agent}
         self._log = runtime.setup.log.bind(session=self.number, **name, **({} if lineage is None else lineage.names()))
         # The calls that do not end at once, from the first of them on.
@@ -132,7 +131,8 @@ class Session:
         if self.events is None and (machine.asked.events or is_heard_above):
             self.events = Events(self._runtime, machine, self._host, lineage)
         # The shorter way of a call tells nobody of it, and looks at no other.
-        machine.is_quick = machine.is_quick and self.events is None and self.group_size is None
+        is_heard = self._logs_calls or self.events is not None
+        machine.is_quick = machine.is_quick and not is_heard and self.group_size is None
 
     @property
     def group_size(self) -> int | None:
@@ -197,7 +197,7 @@ class Session:
             machine.agent,
             instructions_of(toolset.listed.values(), toolset.advice),
             machine.hello_id,
-            _prompt(machine.asked.schemas, tools),
+            prompt_in(machine.asked.schemas, tools),
             toolset.passing() if machine.asked.servers else UNSET,
         )
 
@@ -211,6 +211,10 @@ class Session:
             self._changes = self._changes or Changes(self._runtime.services.timer, self._tell_tools)
             self._changes.note()
 
+    def has_stored(self) -> None:
+        """A long answer was stored: what reads it is among the tools from here on."""
+        self.toolset.offer_outputs()
+
     def server_moved(self, server: str, fault: Fault | None) -> None:
         """A server has come up, or is gone."""
         if self.events is not None:
@@ -219,7 +223,7 @@ class Session:
 
     def _tell_tools(self) -> None:
         tools = self._shown(None)[0]
-        self.machine.tools_changed(tools, _prompt(self.machine.asked.schemas, tools))
+        self.machine.tools_changed(tools, prompt_in(self.machine.asked.schemas, tools))
         self._host.flush()
 
     def _shown(self, form: str | None) -> tuple[list[Raw], list[str]]:
@@ -261,8 +265,15 @@ class Session:
         body = request.msg if isinstance(request, NestedReq) else request
         plan = self.plans.get(body.name)
         now = None if plan is None else plan.now
-        is_plain = machine.is_quick and not (body.background or body.content or self._logs_calls)
-        if now is None or body.id in machine.live or not is_plain:
+        if (
+            now is None
+            or not machine.is_quick
+            or body.background
+            or body.content
+            or body.max_bytes
+            or body.max_tokens
+            or body.id in machine.live
+        ):
             self._request_slowly(request, plan, line=line)
             return
         try:
@@ -307,7 +318,8 @@ class Session:
         if plan is not None and plan.in_background and not self.has_jobs:
             self.refuse_request(request, NO_JOBS)
             return
-        if plan is not None and plan.now is not None and (self.in_flight is None or self.in_flight.may_answer_now):
+        may_be_now = self.in_flight is None or self.in_flight.may_answer_now
+        if plan is not None and plan.now is not None and may_be_now and not body_of(request).has_bound:
             self._answer_now(request, plan)
         else:
             self._calls().take(request, plan)
@@ -401,7 +413,7 @@ class Session:
     def list_tools(self, asked: ToolsReq) -> None:
         """Answer `tools`, in the form asked for, else in that of `hello`."""
         tools, prompt_form = self._shown(asked.schemas)[0], asked.schemas or self.machine.asked.schemas
-        self.machine.outgoing.append(ToolsLine(tools, self.machine.agent, asked.id, _prompt(prompt_form, tools)))
+        self.machine.outgoing.append(ToolsLine(tools, self.machine.agent, asked.id, prompt_in(prompt_form, tools)))
 
     def take_reply(self, reply: Reply) -> None:
         """The agent's answer to a question; one to none is ignored."""
@@ -581,11 +593,6 @@ class Session:
         self._host.closed(self.machine.agent)
         self.in_flight = self._questions = self._changes = self._tree = None
         self.toolset.forget()
-
-
-def _prompt(form: str | None, tools: list[Raw]) -> str | None:
-    """What goes with a list in the form for models without tool calling."""
-    return prompt_of(tools) if form == TEXT else None
 
 
 def ran_at_once(fault: Fault) -> Fault:

@@ -22,7 +22,7 @@ from tooldispatchd.agent.programs.programs import TRACEPARENT
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.expressions.door import compile_expression
 from tooldispatchd.catalog.meanings import check_names
-from tooldispatchd.catalog.policyspec import PolicySpec
+from tooldispatchd.catalog.policyspec import PolicySpec, SizedSpec
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.types import parse_arrow, parse_type
 from tooldispatchd.children.inheritance import PASSED_ON, RUN_ID, UPDATES_FD
@@ -151,7 +151,7 @@ def test_every_setting_is_described_and_has_its_row(name: str) -> None:
 
 
 def test_no_table_of_the_configuration_is_without_its_settings() -> None:
-    assert tables_below(Config) | {ConfinedSpec, PolicySpec} == set(STRUCTS.values())
+    assert tables_below(Config) | {ConfinedSpec, PolicySpec, SizedSpec} == set(STRUCTS.values())
 
 
 def tables_below(spec: type[msgspec.Struct]) -> set[type[msgspec.Struct]]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -22,7 +23,7 @@ from tooldispatchd.agent.subagents import SubAgents
 from tooldispatchd.agent.tools.toolset import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
@@ -198,10 +199,10 @@ class HeldPlan(Plan):
 
         call.halt = halt
 
-    def finish(self, call_id: str, content: str = "done") -> None:
-        """End a running call, as a provider does."""
+    def finish(self, call_id: str, outcome: str | Outcome = "done") -> None:
+        """End a running call, as a provider does, with this content or so."""
         call = self.running.pop(call_id)
-        call.finish(Answer(content))
+        call.finish(Answer(outcome) if isinstance(outcome, str) else outcome)
         call.context.channel.flush()
 
 
@@ -248,8 +249,9 @@ async def open_runtime(
     patience_s: float = FAR_S,
     logs_calls: bool = True,
     audit: AuditSink | None = None,
+    spool: Path | None = None,
 ) -> AsyncIterator[Runtime]:
-    """A runtime whose default profile has `plans` for its tools besides those declared.
+    """A runtime whose default profile has `plans` for its tools besides those declared; `spool` is for long answers.
 
     Leaving waits for every task of every session and channel: one that stays fails the test, as does any defect that
     was logged.
@@ -270,7 +272,14 @@ async def open_runtime(
                 # What runs on a clock of its own must not wait for processes.
                 checking = Checking(IN_PLACE)
                 services = Services(
-                    setup, timer=timer, home=home, family=family, lender=lender, checking=checking, audit=audit
+                    setup,
+                    timer=timer,
+                    home=home,
+                    family=family,
+                    lender=lender,
+                    checking=checking,
+                    audit=audit,
+                    make_spool=None if spool is None else lambda: spool,
                 )
                 runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=1000))
                 if plans:

@@ -74,9 +74,9 @@ async def play(transcript: Transcript, agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("path", without_children)
-async def test_a_transcript_holds_in_memory(path: Path, autojump_clock: MockClock) -> None:
+async def test_a_transcript_holds_in_memory(path: Path, autojump_clock: MockClock, tmp_path: Path) -> None:
     transcript = read_transcript(path)
-    async with open_runtime(load_catalog(config_of(transcript), {}), logs_calls=False) as runtime:
+    async with open_runtime(load_catalog(config_of(transcript), {}), logs_calls=False, spool=tmp_path) as runtime:
         agent = Agent(runtime)
         await play(transcript, agent)
     assert agent.closings == 1

@@ -4,7 +4,7 @@ import pytest
 
 from tooldispatchd.catalog.catalog import build_catalog
 from tooldispatchd.catalog.policy import Breaking, CallPolicy, breaking_of, policy_of, rate_of
-from tooldispatchd.catalog.policyspec import QueueSpec
+from tooldispatchd.catalog.policyspec import BudgetSpec, QueueSpec
 from tooldispatchd.catalog.restspecs import RestApiSpec, RestSpec
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
@@ -118,3 +118,14 @@ def test_a_queue_bounds_something_and_has_a_name_of_its_own() -> None:
         ("queues.idle", "this queue bounds nothing", None),
         ("queues.agent", "faults call one of the daemon's own queues so", None),
     ]
+
+
+def test_the_nearest_table_says_how_much_of_an_answer_a_model_gets_and_what_of_the_rest() -> None:
+    config = Config(tools={"t": ToolSpec(mcp="s", max_output=2048), "u": ToolSpec(map="1")})
+    server = Binding("s", McpSpec(command="x", max_output=4096, overflow="error"), prefix="s")
+    profile = ProfileSpec(max_output=8192, overflow="truncate", budget=BudgetSpec(calls=1))
+    own = policy_of(config, profile, tool="t", server=server)
+    assert (own.max_output, own.overflow, own.has_budget) == (2048, "error", True)
+    plain = policy_of(config, profile, tool="u")
+    assert (plain.max_output, plain.overflow) == (8192, "truncate")
+    assert policy_of(config, None, tool="u") == CallPolicy()

@@ -36,6 +36,8 @@ inline = "id"
 [tools.same]
 type = "json -> json"
 inline = "id"
+max_output = 8_388_608
+overflow = "truncate"
 [tools.stuck]
 type = "json -> json"
 command = ["sleep", "60"]

@@ -64,7 +64,8 @@ def test_a_server_that_asks_without_end_is_given_up(tmp_path: Path, serving: Ser
 # What a daemon that may keep `LIMIT` for others takes at most, with what it needs to deal with a few lines at once.
 LIMIT: Final = 24 * MIB
 KEPT: Final = 3 * LIMIT
-SHORT: Final = f"{ECHO}[limits]\nbuffered_bytes = {LIMIT}\n"
+# Whole answers, which nobody stores.
+SHORT: Final = f'{ECHO}max_output = {64 * MIB}\noverflow = "truncate"\n[limits]\nbuffered_bytes = {LIMIT}\n'
 
 
 def test_half_lines_of_all_agents_are_bounded_together_and_given_back(tmp_path: Path) -> None:

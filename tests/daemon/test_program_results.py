@@ -23,6 +23,7 @@ SHOW: Final = (
     "printf '[%s]' \"$(for name in " + " ".join(VARIABLES) + '; do printenv TOOLDISPATCHD_$name || echo -; done)"'
 )
 
+WHOLE: Final = 'max_output = 1_048_576\noverflow = "truncate"'
 CONFIG: Final = "".join(
     [
         sh("found", "echo none; exit 1", "exit_codes = [0, 1]", 'output_mode = "text"'),
@@ -30,7 +31,7 @@ CONFIG: Final = "".join(
         sh("told", "echo one; echo two >&2; printf three; exit 7", 'exit_codes = "result"'),
         sh("told_shut_in", "echo one; echo two >&2; exit 7", 'exit_codes = "result"', "write = []"),
         sh("told_bytes", "printf '\\377'", 'exit_codes = "result"'),
-        sh("told_much", "head -c 300000 /dev/zero | tr '\\0' x", 'exit_codes = "result"'),
+        sh("told_much", "head -c 300000 /dev/zero | tr '\\0' x", 'exit_codes = "result"', WHOLE),
         sh("killed", "echo one; kill -9 $$$$", 'exit_codes = "result"'),
         sh("wrong", "echo '\"text\"'; echo oops >&2", 'type = "json -> int"'),
         sh("parts", f"cat >/dev/null; echo '{json.dumps(PARTS)}'", 'output_mode = "blocks"'),
@@ -39,6 +40,7 @@ CONFIG: Final = "".join(
             """printf '[{"type":"text","text":"'; head -c 300000 /dev/zero | tr '\\0' x
 printf '"},{"type":"text","text":""}]'""",
             'output_mode = "blocks"',
+            WHOLE,
         ),
         sh("no_parts", "echo 5", 'output_mode = "blocks"'),
         sh("picture", "printf abc", 'output_mode = "image/png"'),

@@ -9,6 +9,7 @@ import trio
 from tooldispatchd.agent.calls.auditing import AuditSink
 from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Checking
+from tooldispatchd.agent.calls.spool import MakeDirectory, Spool
 from tooldispatchd.agent.calls.starter import Starter
 from tooldispatchd.agent.calls.steps import PolicySteps
 from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
@@ -107,6 +108,7 @@ class Services:
         accounts: AccountTokens | None = None,
         checking: Checking | None = None,
         audit: AuditSink | None = None,
+        make_spool: MakeDirectory | None = None,
     ) -> None:
         self.timer: Final = timer
         self.home: Final = home
@@ -124,6 +126,7 @@ class Services:
         self.accounts: Final = accounts
         self.audit: Final = audit
         self.starter: Final[Starter[Call]] = Starter(timer)
+        self.spool: Final = Spool(make_spool, setup.limits.all_stored_bytes)
 
 
 class DaemonState:

@@ -13,8 +13,10 @@ from msgspec import Raw
 
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.session.entrance import Authenticator
+from tooldispatchd.calls.budget import AgentBudget
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Confinement
+from tooldispatchd.catalog.policy import has_budget, says_store
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.readings import Readings
 from tooldispatchd.wire.messages import DEPTH
@@ -51,6 +53,18 @@ class Setup:
         """The directories that the profile's servers are told of, as `file://` URIs."""
         spec = self.catalog.config.agents.get(profile)
         return () if spec is None else spec.roots
+
+    def budget(self, profile: str) -> AgentBudget | None:
+        """A new budget for an agent of the profile; None where it has none."""
+        spec = self.catalog.config.agents.get(profile)
+        return AgentBudget(spec.budget, spec.turn_budget) if spec is not None and has_budget(spec) else None
+
+    def says_store(self, profile: Profile) -> bool:
+        """Whether long answers of the profile's tools are kept because a table says so."""
+        config = self.catalog.config
+        servers = (use.server for use in profile.servers)
+        specs = [self.catalog.servers[name].spec for name in servers if name in self.catalog.servers]
+        return says_store(config, config.agents.get(profile.name), tools=profile.tools, servers=specs)
 
     def offers_resources(self, profile: str) -> bool | None:
         """Whether resources and prompts are offered of every server that the profile offers whole; None: not said."""

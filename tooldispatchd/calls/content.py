@@ -103,7 +103,8 @@ def rendered(answer: Answer, kind: ContentKind) -> Answer:
     if answer.kind is kind or kind is ContentKind.JSON or not isinstance(answer.content, str):
         return answer
     made = (of_text if answer.kind is ContentKind.TEXT else of_json)(answer.content, kind)
-    return msgspec.structs.replace(made, is_error=answer.is_error, details=answer.details)
+    beside = {"is_error": answer.is_error, "details": answer.details, "is_shortened": answer.is_shortened}
+    return msgspec.structs.replace(made, **beside)
 
 
 class AnswerHead(msgspec.Struct, frozen=True):

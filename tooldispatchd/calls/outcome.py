@@ -23,7 +23,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     `kind` says what the content is; of `BLOCKS` the parts are a JSON list, of which the largest has so many bytes.
     `value` is the result as JSON where the content is another text of it. `details`, a JSON object, are for the agent's
-    runtime.
+    runtime. One that `is_shortened` says something else in its place, since it was too long.
     """
 
     content: str | QuotedText
@@ -33,6 +33,7 @@ class Answer(msgspec.Struct, frozen=True):
     largest_part: int = 0
     value: str | None = None
     details: Raw | None = None
+    is_shortened: bool = False
 
     @property
     def size(self) -> int:

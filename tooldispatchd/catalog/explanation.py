@@ -18,7 +18,7 @@ from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable,
 from tooldispatchd.catalog.fromschema import describe
 from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.policy import PolicyTable
-from tooldispatchd.catalog.policyspec import QueueSpec
+from tooldispatchd.catalog.policyspec import QueueSpec, SizedSpec
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.rest.declared import lines_of
@@ -34,6 +34,7 @@ MAX_TEXT: Final = 160
 MAX_USERS: Final = 20
 
 _INDENT: Final = "    "
+_OVERFLOWS: Final = {"store": "stored, and read back by a handle", "truncate": "cut", "error": "a fault"}
 
 
 def explain(catalog: Catalog, where: Callable[[Path], str] | None = None) -> list[str]:
@@ -255,10 +256,19 @@ def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
         yield f"calls run: {spec.order}"
     if spec.queue is not None:
         yield f"calls wait in: queue {spec.queue}"
+    yield from size_lines(spec)
+    yield from _budget_lines(spec)
     if spec.mcp_resources is False:
         yield "offers no resources and prompts"
     elif spec.mcp_resources:
         yield "offers: the resources and prompts of its servers"
+
+
+def _budget_lines(spec: ProfileSpec) -> Iterator[str]:
+    for name, budget in (("budget", spec.budget), ("budget of a turn", spec.turn_budget)):
+        if budget is not None:
+            said = ((budget.calls, "calls"), (budget.bytes, "bytes"), (budget.tokens, "tokens"))
+            yield f"{name}: {', '.join(f'{count:,} {what}' for count, what in said if count is not None)}"
 
 
 def policy_lines(spec: PolicyTable) -> Iterator[str]:
@@ -280,6 +290,15 @@ def policy_lines(spec: PolicyTable) -> Iterator[str]:
         yield f"rests after failures: {spec.breaker}"
     if spec.redact:
         yield "masked in its answers: known secrets"
+    if not isinstance(spec, RestApiSpec):
+        yield from size_lines(spec)
+
+
+def size_lines(spec: SizedSpec) -> Iterator[str]:
+    """How much of an answer a model gets, as far as one table says it."""
+    if spec.max_output is not None or spec.overflow is not None:
+        most = "by default" if spec.max_output is None else f"over {spec.max_output:,} bytes"
+        yield f"answers that are too long, {most}: {_OVERFLOWS[spec.overflow or 'store']}"
 
 
 def _cache_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:

@@ -9,7 +9,7 @@ import msgspec
 from tooldispatchd.catalog.caching import Caching, asks_for_caching, caching_of
 from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.names import nearest
-from tooldispatchd.catalog.policyspec import PriorityWord
+from tooldispatchd.catalog.policyspec import Overflow, PriorityWord, SizedSpec
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.restspecs import RestApiSpec
 from tooldispatchd.catalog.servers import Binding
@@ -52,6 +52,9 @@ class CallPolicy(msgspec.Struct, frozen=True):
     breakers: tuple[Breaking, ...] = ()
     redacts: bool = False
     caching: Caching | None = None
+    max_output: int | None = None
+    overflow: Overflow | None = None
+    has_budget: bool = False
 
 
 def policy_of(
@@ -84,6 +87,7 @@ def policy_of(
         (owner for owner, table in tables.items() if _is_idempotent(table, server_tool, says=says_idempotent)), None
     )
     cached = [table for table in tables.values() if not isinstance(table, RestApiSpec)]
+    sized: list[SizedSpec] = [*cached, *([] if profile is None else [profile])]
     return CallPolicy(
         queues=tuple(name for name in config.queues if name in queues),
         priority=next((spec.priority for spec in stated if spec.priority is not None), "normal"),
@@ -93,15 +97,37 @@ def policy_of(
         breakers=tuple(breaking_of(owner, spec.breaker) for owner, spec in tables.items() if spec.breaker is not None),
         redacts=any(spec.redact for spec in stated),
         caching=caching_of(cached, server_tool, is_read_only=is_reader, is_idempotent=retried_by is not None),
+        max_output=next((spec.max_output for spec in sized if spec.max_output is not None), None),
+        overflow=next((spec.overflow for spec in sized if spec.overflow is not None), None),
+        has_budget=profile is not None and has_budget(profile),
     )
+
+
+def has_budget(profile: ProfileSpec) -> bool:
+    """Whether its agents have a budget."""
+    return profile.budget is not None or profile.turn_budget is not None
 
 
 def asks_for_steps(spec: ToolSpec | McpSpec | ProfileSpec | None) -> bool:
     """Whether a table says anything for which a call takes a step."""
-    if spec is None or isinstance(spec, ProfileSpec):
-        return spec is not None and (spec.queue is not None or spec.redact)
-    waits = spec.queue or spec.exclusive or spec.breaker or spec.idempotent
-    return bool(waits or spec.redact or asks_for_caching(spec))
+    if spec is None:
+        return False
+    if spec.queue or spec.max_output or spec.overflow or spec.redact:
+        return True
+    if isinstance(spec, ProfileSpec):
+        return has_budget(spec)
+    return bool(spec.exclusive or spec.breaker or spec.idempotent or asks_for_caching(spec))
+
+
+def says_store(
+    config: Config, profile: ProfileSpec | None, *, tools: Iterable[str], servers: Iterable[McpSpec]
+) -> bool:
+    """Whether a table of a profile, or of its tools and servers, says that long answers are kept.
+
+    It says so by itself, or with a bound and no other word.
+    """
+    tables = [*(config.tools[name] for name in tools), *servers, *([] if profile is None else [profile])]
+    return any(spec.overflow == "store" or (spec.overflow is None and spec.max_output is not None) for spec in tables)
 
 
 def _is_idempotent(table: PolicyTable, server_tool: str, *, says: bool) -> bool:

@@ -20,6 +20,7 @@ from tooldispatchd.catalog.speckinds import (
 )
 
 PriorityWord = Literal["high", "normal", "low"]
+Overflow = Literal["store", "truncate", "error"]
 
 
 class QueueSpec(Spec, frozen=True, kw_only=True):
@@ -40,7 +41,32 @@ class QueueSpec(Spec, frozen=True, kw_only=True):
     each second from then on. A call whose time would come after its deadline is `rate_limited` at once."""
 
 
-class PolicySpec(ConfinedSpec, frozen=True, kw_only=True):
+class SizedSpec(ConfinedSpec, frozen=True, kw_only=True):
+    """How much of an answer a model gets, and where the rest is.
+
+    What a tool says comes before what its server says, and that before its profile.
+    """
+
+    max_output: Annotated[int, Meta(ge=KIB, le=TIB)] | None = None
+    """How many bytes of an answer a model should get; of a longer one it gets what `overflow` says. By default what the
+    agent's `hello` asks for, else 256 KiB: more than most models can read at once."""
+    overflow: Overflow | None = None
+    """`store`, the default: a longer answer is [kept](policy.md#long-answers), and the model gets its beginning and a
+    handle with which it reads the rest. `truncate`: it gets the beginning alone. `error`: the call has failed."""
+
+
+class BudgetSpec(Spec, frozen=True, kw_only=True):
+    """`budget` and `turn_budget` of a profile: how much its agents may ask for, and be given."""
+
+    calls: Count | None = None
+    """Calls that run."""
+    bytes: Annotated[int, Meta(ge=KIB, le=TIB)] | None = None
+    """Bytes of their answers' content, as the model gets it."""
+    tokens: Annotated[int, Meta(ge=256, le=TIB)] | None = None
+    """Tokens of these, counted as a fourth of the bytes."""
+
+
+class PolicySpec(SizedSpec, frozen=True, kw_only=True):
     """What holds for each call of a tool, of all tools of a toolbox, and of all tools of a server.
 
     What a tool and its server or its profile both say holds together: a call waits for all of it.

@@ -24,7 +24,14 @@ from msgspec import Meta
 from tooldispatchd.catalog.auditspec import AuditSpec
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.openapispec import ApiName, OpenApiSpec
-from tooldispatchd.catalog.policyspec import CacheSpec, PolicySpec, PriorityWord, QueueSpec
+from tooldispatchd.catalog.policyspec import (
+    BudgetSpec,
+    CacheSpec,
+    PolicySpec,
+    PriorityWord,
+    QueueSpec,
+    SizedSpec,
+)
 from tooldispatchd.catalog.restspecs import AnnotationsSpec, ForeignRestSpec, RestApiSpec, RestSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
@@ -132,6 +139,12 @@ class LimitsSpec(Spec, frozen=True, kw_only=True):
     place."""
     job_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 64 * MIB
     """Results of one agent's jobs that it has not read yet. By default one of the largest answers."""
+    stored_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 256 * MIB
+    """[Long answers](policy.md#long-answers) that are kept on disk for one agent; the oldest are forgotten for a new
+    one. By default four of the largest."""
+    all_stored_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 4 * 1024 * MIB
+    """The same for all agents together; where there is no room, an answer is cut. By default sixteen agents have all of
+    theirs."""
     agent_depth: Annotated[int, Meta(ge=0, le=16)] = 1
     """How deep agents may call agents below the one that came in from outside; 0 leaves agent processes without tools.
     Each level multiplies what one call may set going."""
@@ -454,7 +467,7 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     program gets TERM, and what is left after them is killed. By default it is killed at once."""
 
 
-class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
+class ProfileSpec(SizedSpec, frozen=True, kw_only=True):
     """`[agents.NAME]`: what an agent under this profile may call; what is left out is not offered."""
 
     tools: tuple[str, ...] = ()
@@ -509,6 +522,11 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     """How soon they have their turns, in each queue, where neither the tool nor its server says it."""
     redact: bool = False
     """With `true` known secrets are masked in the answers of all tools, as with `redact` of a tool."""
+    budget: BudgetSpec | None = None
+    """What each of its agents has in all: `{ calls, bytes, tokens }`, each by default unbounded. See
+    [Budgets](policy.md#budgets)."""
+    turn_budget: BudgetSpec | None = None
+    """What it has in each turn of its model, where its requests say which (`turn`)."""
     jobs: bool = True
     """With `false` nothing runs in the background, and `job_wait`, `job_read`, `job_list`, `job_stop` are not
     offered."""

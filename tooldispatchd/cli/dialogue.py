@@ -37,6 +37,8 @@ MAX_LINE_BYTES: Final = 2 * 64 * 1024 * 1024 + 1024
 # After a refused `hello` a named agent may say another one, the channel's own agent could not.
 AGENT: Final = "command"
 # The fields of a `fault` line that are not the fault's.
+# In bytes: more than any answer has.
+_WHOLE: Final = 1 << 40
 _ENVELOPE: Final = frozenset({"__port", "agent", "line", "id"})
 
 Line = dict[str, object]
@@ -196,7 +198,8 @@ def talk(arguments: argparse.Namespace, dialogue: Callable[[Dialogue, Line], int
         return 2
     try:
         with (_running if arguments.config is None else _private)(arguments) as daemon:
-            return dialogue(daemon, {"profile": arguments.profile, "token": token})
+            # A person, or the next program of a pipe, wants the whole of an answer.
+            return dialogue(daemon, {"profile": arguments.profile, "token": token, "max_output": _WHOLE})
     except CommandRefusedError as refused:
         tell(arguments, str(refused))
         return exit_code(refused)

@@ -72,6 +72,7 @@ class Agent:
         content: str | None = None,
         details: bool = False,
         servers: bool = False,
+        max_output: int | None = None,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | None = None,
@@ -94,6 +95,7 @@ class Agent:
         content: str | None = None,
         details: bool = False,
         servers: bool = False,
+        max_output: int | None = None,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnShownChanged | None = None,
@@ -115,6 +117,7 @@ class Agent:
         content: str | None = None,
         details: bool = False,
         servers: bool = False,
+        max_output: int | None = None,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
@@ -130,7 +133,7 @@ class Agent:
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
         fields: dict[str, object] = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
         fields |= {"events": events or None, "order": order, "content": content, "details": details or None}
-        fields["capabilities"] = ["servers"] if servers else None
+        fields |= {"capabilities": ["servers"] if servers else None, "max_output": max_output}
         self._waiting.renew()
         # Before `ready`: a server may ask while it starts.
         self._waiting.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed, on_event, on_server_note)
@@ -194,6 +197,9 @@ class Agent:
         background: bool = False,
         traceparent: str | None = None,
         content: str | None = None,
+        turn: str | float | None = None,
+        max_bytes: int | None = None,
+        max_tokens: int | None = None,
         on_update: OnUpdate | None = None,
     ) -> ToolResp:
         """Call a tool with `value` (whatever JSON can say, or `Raw`) and wait for its answer.
@@ -201,7 +207,8 @@ class Agent:
         An answer with `is_error` is the tool's own error. Raises `FaultError` for a fault of the daemon, and
         `ClientError` where no answer came; then the call is cancelled.
         """
-        return self.result(self.start(Call(name, value, deadline_ms, background, traceparent, content), on_update))
+        call = Call(name, value, deadline_ms, background, traceparent, content, turn, max_bytes, max_tokens)
+        return self.result(self.start(call, on_update))
 
     def start(self, call: Call, on_update: OnUpdate | None = None) -> Ticket:
         """Send a call without waiting for its answer, which `result` gives."""

@@ -82,6 +82,7 @@ class Agent:
         content: str | None = None,
         details: bool = False,
         servers: bool = False,
+        max_output: int | None = None,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | None = None,
@@ -104,6 +105,7 @@ class Agent:
         content: str | None = None,
         details: bool = False,
         servers: bool = False,
+        max_output: int | None = None,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnShownChanged | None = None,
@@ -125,6 +127,7 @@ class Agent:
         content: str | None = None,
         details: bool = False,
         servers: bool = False,
+        max_output: int | None = None,
         on_approve: OnApprove | None = None,
         on_ask: OnAsk | None = None,
         on_tools_changed: OnToolsChanged | OnShownChanged | None = None,
@@ -140,7 +143,7 @@ class Agent:
         asked = answers(approves=on_approve is not None, asks=on_ask is not None)
         fields: dict[str, object] = {"profile": profile, "token": token, "spec": spec, "schemas": schemas, "meta": meta}
         fields |= {"events": events or None, "order": order, "content": content, "details": details or None}
-        fields["capabilities"] = ["servers"] if servers else None
+        fields |= {"capabilities": ["servers"] if servers else None, "max_output": max_output}
         exchange = await self._renewal.channel()
         # Before `ready`: a server may ask while it starts.
         exchange.callbacks[self.name] = Callbacks(on_approve, on_ask, on_tools_changed, on_event, on_server_note)
@@ -192,6 +195,9 @@ class Agent:
         background: bool = False,
         traceparent: str | None = None,
         content: str | None = None,
+        turn: str | float | None = None,
+        max_bytes: int | None = None,
+        max_tokens: int | None = None,
         on_update: OnUpdate | None = None,
     ) -> ToolResp:
         """Call a tool with `value` (whatever JSON can say, or `Raw`) and wait for its answer.
@@ -200,7 +206,8 @@ class Agent:
         `ClientError` where the channel ends first. Cancelled, it tells the daemon so.
         """
         exchange = await self._renewal.session(self.name)
-        said = exchange.conversation.call(self.name, Call(name, value, deadline_ms, background, traceparent, content))
+        call = Call(name, value, deadline_ms, background, traceparent, content, turn, max_bytes, max_tokens)
+        said = exchange.conversation.call(self.name, call)
         return await exchange.answer(said, ToolResp, agent=self.name, on_update=on_update)
 
     async def cancel_all(self, *, only_waiting: bool = False) -> None:

@@ -68,6 +68,7 @@ class Call(msgspec.Struct, frozen=True):
 
     `deadline_ms` is the most time for waiting and running; `background` starts a job, and the answer is its name;
     `traceparent` is W3C Trace Context; `content` is the kind of content of the answer, if it is not the session's.
+    `turn` says which turn of the model it belongs to, `max_bytes` and `max_tokens` what its window has left.
     """
 
     name: str
@@ -76,6 +77,9 @@ class Call(msgspec.Struct, frozen=True):
     background: bool = False
     traceparent: str | None = None
     content: str | None = None
+    turn: str | float | None = None
+    max_bytes: int | None = None
+    max_tokens: int | None = None
 
 
 class WrittenCalls(msgspec.Struct, frozen=True):
@@ -244,6 +248,9 @@ class PendingRequests:
             "background": call.background or None,
             "traceparent": call.traceparent,
             "content": call.content,
+            "turn": call.turn,
+            "max_bytes": call.max_bytes,
+            "max_tokens": call.max_tokens,
             "input": _written(call.input),
         }
         self._calls[ticket] = self._ask(fields, None)

@@ -5,6 +5,7 @@
     the recorder of calls ──────────────────── where `[audit]` names a store
     connections to HTTP APIs ───────────────── where there are tools with `rest`
     files with specs ───────────────────────── where there are agents that `agent_command` runs
+    files with long answers ────────────────── from the first of them on
 
 Its private directories do not outlive the daemon: the next one removes what a killed one has left.
 """
@@ -13,18 +14,20 @@ import fcntl
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tooldispatchd.agent.calls.auditing import AuditSink
+from tooldispatchd.agent.calls.spool import MakeDirectory
 from tooldispatchd.agent.programs.programs import ProgramBounds
 from tooldispatchd.agent.runtime import PythonPlanner, RestPlanner
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import programs
+from tooldispatchd.catalog.statedirectory import find_state_directory
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import open_launchers
 from tooldispatchd.children.leaves import Leaves, LeavesError, delegated, open_leaves
@@ -33,6 +36,9 @@ from tooldispatchd.children.scratch import open_scratches
 
 SCRATCHES: Final = "tooldispatchd-scratch-"
 TOOL_LISTS: Final = "tooldispatchd-tools-"
+# Below the directory for state.
+OUTPUTS: Final = "outputs"
+SPOOL: Final = "daemon-"
 # Other users' programs have theirs in them: they may pass through, and see nothing.
 _MODE: Final = 0o711
 # What killed daemons have left may be large, and a start waits for it: what takes longer is left to the next one.
@@ -49,7 +55,7 @@ class EquipmentError(Exception):
 
 
 class Equipment(NamedTuple):
-    """What was opened; None for what the configuration does not need."""
+    """What was opened; None for what the configuration does not need, or the machine does not have."""
 
     bounds: ProgramBounds | None
     python: PythonPlanner | None
@@ -57,6 +63,8 @@ class Equipment(NamedTuple):
     audit: AuditSink | None
     tool_lists: Path | None
     """Where agents find the files with their tools."""
+    make_spool: MakeDirectory | None
+    """Makes the directory for long answers, which few daemons ever need."""
 
 
 @asynccontextmanager
@@ -93,7 +101,8 @@ async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str
             from tooldispatchd.agent.calls.restplan import open_rest_plans  # noqa: PLC0415  # as above
 
             rest = await stack.enter_async_context(open_rest_plans(setup, environ))
-        yield Equipment(bounds, python, rest, audit, tool_lists)
+        make_spool = spool_below(environ, stack, made=lambda path: family.also_remove(str(path)))
+        yield Equipment(bounds, python, rest, audit, tool_lists, make_spool)
 
 
 @contextmanager
@@ -117,6 +126,28 @@ def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: A
         raise EquipmentError(f"cannot make a directory for what programs need: {error.strerror}") from error
     family.also_remove(str(directory))
     return directory
+
+
+def spool_below(
+    environ: Mapping[str, str], stack: AsyncExitStack | ExitStack, *, made: Callable[[Path], object]
+) -> MakeDirectory | None:
+    """What makes the directory of stored answers, for as long as the stack; None where nothing names a place for it.
+
+    What killed daemons have left of theirs is removed now, and no other's. `made` is told of the new one.
+    """
+    state = find_state_directory(environ)
+    if state is None:
+        return None
+    parent = Path(state) / OUTPUTS
+    _sweep(parent, SPOOL)
+
+    def make() -> Path:
+        parent.mkdir(0o700, parents=True, exist_ok=True)
+        directory = stack.enter_context(_private_directory(str(parent), SPOOL, 0o700))
+        made(directory)
+        return directory
+
+    return make
 
 
 async def _leaves(
@@ -146,6 +177,14 @@ def open_private_directory(prefix: str, environ: Mapping[str, str], *, mode: int
     removed first. Raises OSError where it cannot be made.
     """
     parent = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0] or tempfile.gettempdir()
+    with _private_directory(parent, prefix, mode) as directory:
+        _sweep(directory.parent, prefix)
+        yield directory
+
+
+@contextmanager
+def _private_directory(parent: str, prefix: str, mode: int) -> Iterator[Path]:
+    """A new directory of a name that no other has, and that is in use for as long as this daemon lives."""
     directory = Path(tempfile.mkdtemp(prefix=prefix, dir=parent)).resolve()
     with ExitStack() as stack:
         stack.callback(lambda: remove_tree(str(directory), until=time.monotonic() + REMOVE_S))
@@ -161,7 +200,6 @@ def open_private_directory(prefix: str, environ: Mapping[str, str], *, mode: int
         held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, held)
         fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        _sweep(directory.parent, prefix)
         yield directory
 
 

@@ -20,6 +20,8 @@ from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.jsonrpc import UNAVAILABLE, UNREADABLE, members
 
 AGENT: Final = "mcp"
+# In bytes: more than any answer has.
+_WHOLE: Final = 1 << 40
 
 
 class PassedServer(msgspec.Struct, frozen=True):
@@ -255,7 +257,8 @@ class DaemonSide:
         self.phase, self._is_reopening = Phase.OPENING, False
         self._hellos += 1
         forms: dict[str, object] = {"schemas": "mcp", "content": "blocks", "updates": True}
-        asked = {"protocol": [1], **forms, "capabilities": ["value", "servers"]}
+        # Clients have bounds of their own, and what a tool says that it gives must be what it gives.
+        asked = {"protocol": [1], **forms, "capabilities": ["value", "servers"], "max_output": _WHOLE}
         self._say({"__port": "hello", "id": self._hello_id, **asked, **self._hello})
 
     def _take_ready(self, line: DaemonLine) -> None:

@@ -20,6 +20,9 @@ MAX_VALUE_BYTES: Final = 64 * 1024
 # Tags and tools that one session may have switched: as many as a server may have tools, and no more to remember.
 MAX_SWITCHES: Final = 1024
 
+# Less would not hold what is said of an answer that is longer.
+MIN_OUTPUT_BYTES: Final = 1024
+
 # As in the configuration, which knows nothing of the wire.
 ORDER_PATTERN: Final = r"^(parallel|sequential|batched:[1-9][0-9]{0,5})$"
 
@@ -52,6 +55,17 @@ class ShortReq(msgspec.Struct):
     traceparent: str | None = None
     content: ContentKind | None = None
     """The kind of content of this answer; left out, the session's."""
+    turn: Annotated[str, Meta(max_length=MAX_ID_BYTES)] | int | float | None = None
+    """Which turn of its model the call belongs to, in the runtime's own count."""
+    max_bytes: Annotated[int, Meta(ge=1)] | None = None
+    """How much of an answer its model has room for."""
+    max_tokens: Annotated[int, Meta(ge=1)] | None = None
+    """The same in tokens; what is less holds."""
+
+    @property
+    def has_bound(self) -> bool:
+        """Whether it says how much of an answer there is room for."""
+        return self.max_bytes is not None or self.max_tokens is not None
 
 
 class ToolReq(ShortReq, tag_field="__port", tag="tool_req"):
@@ -111,6 +125,8 @@ class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
     """The directory of the session's own."""
     select: Switched | None = None
     """What a `select` right after it would say."""
+    max_output: Annotated[int, Meta(ge=MIN_OUTPUT_BYTES)] | None = None
+    """How much of an answer it takes whole, where the daemon's configuration does not say."""
 
 
 class ToolsReq(msgspec.Struct, tag_field="__port", tag="tools"):

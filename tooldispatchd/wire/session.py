@@ -41,7 +41,15 @@ from tooldispatchd.wire.messages import (
 # The kinds of questions that an agent may say in `hello` that it answers.
 ANSWERS: Final = frozenset({"approve", "sampling", "elicitation", "roots"})
 # Capabilities that every session has.
-ALWAYS: Final = {"content": True, "forms": True, "auth": True, "limits": True, "short": True, "select": True}
+ALWAYS: Final = {
+    "content": True,
+    "forms": True,
+    "auth": True,
+    "limits": True,
+    "short": True,
+    "select": True,
+    "sizes": True,
+}
 # The kinds of events that an agent may ask for.
 EVENTS: Final[frozenset[str]] = frozenset(EventKind)
 # What an agent may ask for by name in `hello`.
@@ -109,6 +117,8 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     """Which of its tools are on and off."""
     servers: bool
     """To speak with its servers beyond their tools."""
+    max_output: int | None
+    """How much of an answer it takes whole."""
 
     @property
     def wants_more(self) -> bool:
@@ -129,6 +139,7 @@ def _asked_in(hello: Hello) -> Asked:
         answers=ANSWERS.intersection(hello.answers or ()),
         select=hello.select,
         servers=hello.capabilities is not None and SERVERS in hello.capabilities,
+        max_output=hello.max_output,
     )
 
 

@@ -131,7 +131,7 @@ async def test_a_long_call_is_the_tools_own() -> None:  # [M249]
 async def test_a_call_that_is_too_long_to_be_unpacked_is_told_to_be_made_by_name() -> None:  # [M251]
     async with open_runtime(searched_catalog()) as runtime:
         agent = Talker(runtime)
-        await agent.hello()
+        await agent.hello(max_output=8 * MAX_UNPACKED_BYTES)
         given = {"x": "x" * MAX_UNPACKED_BYTES}
         await packed(agent, "1", "echo", given)
         fault = fault_in(await agent.line())

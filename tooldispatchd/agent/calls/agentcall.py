@@ -4,7 +4,7 @@ Where it goes is `InFlight`'s.
 """
 
 import math
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 import trio
@@ -16,10 +16,20 @@ from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.content import Wanted
 from tooldispatchd.calls.jobs import Job
 from tooldispatchd.calls.outcome import Update
+from tooldispatchd.calls.outputs import TOKEN_BYTES, StoredOutput
 from tooldispatchd.calls.stages import CallState
 from tooldispatchd.calls.trace import is_traceparent
 from tooldispatchd.wire.messages import CallMeta, ContentKind, ShortReq
 from tooldispatchd.wire.session import SessionMachine
+
+# More than most models can read at once.
+MAX_OUTPUT: Final = 256 * 1024
+
+
+def room_of(body: ShortReq) -> float:
+    """How many bytes of an answer the request has room for."""
+    tokens = math.inf if body.max_tokens is None else body.max_tokens * TOKEN_BYTES
+    return min(tokens, math.inf if body.max_bytes is None else body.max_bytes)
 
 
 class HoldingCalls(Protocol):
@@ -38,10 +48,11 @@ class HoldingCalls(Protocol):
 class AgentCall(Call):
     """A call that an agent asked for. `key` is its id, or its job once the agent was told of that.
 
-    `asked_kind` is the kind of content that was asked for, None where none was.
+    `asked_kind` is the kind of content that was asked for, None where none was. `turn` is that of its model; the answer
+    may be `stored`.
     """
 
-    __slots__ = ("_calls", "asked_kind", "bytes_in", "input", "is_read", "job", "key")
+    __slots__ = ("_asked_room", "_calls", "asked_kind", "bytes_in", "input", "is_read", "job", "key", "stored", "turn")
 
     def __init__(self, calls: HoldingCalls, context: CallContext, body: ShortReq) -> None:
         allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000
@@ -61,6 +72,9 @@ class AgentCall(Call):
         self.key: str | Job = body.id
         self.job: Job | None = None
         self.input: Raw | UnsetType = body.input
+        self.turn = body.turn
+        self._asked_room = room_of(body)
+        self.stored: StoredOutput | None = None
         self.bytes_in = 0 if isinstance(body.input, UnsetType) else len(body.input)
         # `line` is there before its turn has come.
         self.is_read = False
@@ -86,6 +100,22 @@ class AgentCall(Call):
     def gives_json(self) -> bool:
         """Whether its answer is JSON, by its tool's own type."""
         return self.plan is not None and self.plan.gives_json
+
+    @property
+    def max_output(self) -> int:
+        """How many bytes of its answer a model should get, where no table says."""
+        return self._calls.machine.asked.max_output or MAX_OUTPUT
+
+    @property
+    def room(self) -> float:
+        """How many bytes of an answer there is room for, as the request and the budget have it."""
+        budget = self.context.budget
+        return self._asked_room if budget is None else min(self._asked_room, budget.room(self.turn))
+
+    @property
+    def room_limit(self) -> str:
+        """What leaves no more room than that."""
+        return "budget" if self.room < self._asked_room else "window"
 
     def update(self, update: Update) -> None:
         if self.machine.state is CallState.RUNNING:

@@ -20,16 +20,19 @@ import trio
 from msgspec import UNSET, Raw
 
 from tooldispatchd.agent.calls.checking import Checking, Now, Reader
+from tooldispatchd.agent.calls.spool import Spool
 from tooldispatchd.agent.calls.starter import Starter
 from tooldispatchd.agent.faults import CANCELLED, queue_full, rate_limited
 from tooldispatchd.agent.session.lineage import CallAbove, Lineage, RootUsage
 from tooldispatchd.agent.session.tasktree import Task
+from tooldispatchd.calls.budget import AgentBudget
 from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.gate import Gate, GateVerdict, Priority, Turns
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.calls.outputs import StoredOutputs
 from tooldispatchd.calls.stages import CallEvent, CallMachine, CallState, Reason, ToDo
 from tooldispatchd.calls.states import States
 from tooldispatchd.catalog.offered import Offered
@@ -49,17 +52,19 @@ class StepOrder(IntEnum):
     the other holds. An agent process keeps its place while its calls wait in queues, so that place comes before them.
     """
 
-    REDACT = 0  # on the way back alone: the last that is done to an answer
-    CACHE = 1  # the answer to an equal call, from before or of one under way
-    RETRY = 2  # what comes after it is done anew where it could not be done
-    REST = 3  # refused at once where a breaker is open
-    OWN_PLACE = 4  # among the calls of its agent
-    STATE = 5  # that its tool keeps in its session
-    AGENT_PLACE = 6  # among agent processes
-    QUEUE = 7  # by their order in the file
-    EXCLUSIVE = 8  # by their names
-    PROGRAM_PLACE = 9  # among programs
-    BREAKER = 10
+    SIZE = 0  # on the way back alone: how much of the answer a model gets
+    REDACT = 1  # on the way back alone: of what is kept of it too, known secrets are masked
+    CACHE = 2  # the answer to an equal call, from before or of one under way
+    RETRY = 3  # what comes after it is done anew where it could not be done
+    REST = 4  # refused at once where a breaker is open
+    OWN_PLACE = 5  # among the calls of its agent
+    STATE = 6  # that its tool keeps in its session
+    AGENT_PLACE = 7  # among agent processes
+    QUEUE = 8  # by their order in the file
+    EXCLUSIVE = 9  # by their names
+    PROGRAM_PLACE = 10  # among programs
+    BUDGET = 11  # one of the calls that its agent has left
+    BREAKER = 12
 
 
 class Waits(Enum):
@@ -208,6 +213,10 @@ class Plan:
         self.steps = tuple(sorted((*self.steps, *steps), key=lambda step: step.order))
         self.gives = any(type(step).give is not Step.give for step in self.steps)
 
+    def remove(self, order: StepOrder) -> None:
+        """Have none of these steps."""
+        self.steps = tuple(step for step in self.steps if step.order is not order)
+
     def start(self, call: "Call") -> None:
         """Start a call of a tool that must wait: set `call.halt`, and make sure that `call.finish` comes."""
         raise NotImplementedError(f"{self.kind} tools answer at once")
@@ -240,6 +249,7 @@ class SessionTools(Protocol):
 
     @property
     def hearer(self) -> Hearer | None: ...
+    def has_stored(self) -> None: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
 
@@ -311,6 +321,10 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     """Those of the session's own calls."""
     turns: Turns
     """In the root's name: its share of a gate is one agent's, however many it calls."""
+    spool: Spool
+    outputs: StoredOutputs
+    """Long answers of its own calls, in files of the spool."""
+    budget: AgentBudget | None
     keeps_details: bool = False
     """Whether what tools tell beside their answers is wanted, also where the agent does not ask for it."""
 
@@ -574,7 +588,8 @@ class Call:
             with scope:
                 outcome = await run()
             self.machine.add(grace.said)
-            (then or self.finish)(outcome)
+            if not self.has_ended:  # it may have waited for this, and not for its tool
+                (then or self.finish)(outcome)
 
         def halt(_reason: Reason) -> None:
             grace.open()

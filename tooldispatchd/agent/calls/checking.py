@@ -240,6 +240,8 @@ class Checking:
 
     def __init__(self, checkers: Running) -> None:
         self._checkers = checkers
+        # For whatever else a checker does.
+        self.run: Final = checkers.run
 
     async def read_line(
         self, line: bytes | bytearray, max_line_bytes: int, *, turns: Turns

@@ -36,6 +36,7 @@ from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.order import CallGroups, OrderVerdict
 from tooldispatchd.calls.outcome import Answer, Outcome, Update, content_in, utf8_size
+from tooldispatchd.calls.outputs import StoredOutputs
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason
 from tooldispatchd.calls.states import States
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -74,6 +75,7 @@ class CallingSession(Protocol):
     def opening_limit_s(self) -> float: ...
     @property
     def hearer(self) -> Events | None: ...
+    def has_stored(self) -> None: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
     def lifted(self, name: str) -> Plan | Fault: ...
@@ -134,6 +136,9 @@ class InFlight:
             places=self._places,
             turns=lineage.account.turns,
             keeps_details=services.audit is not None,
+            spool=services.spool,
+            outputs=StoredOutputs(services.spool.quota, limits.stored_bytes),
+            budget=runtime.setup.budget(session.profile),
         )
         # By id; a job's call by its job, since its id is free again.
         self._calls: dict[str | Job, AgentCall] = {}
@@ -443,6 +448,7 @@ class InFlight:
         """There will be no more calls: forget the jobs. Returns the account of the session's calls."""
         self.forget_jobs()
         self._context.states.close()
+        self._context.spool.remove(self._context.outputs.close())
         # The context refers to this: without the cycle all is freed at once.
         del self._context
         return self._account

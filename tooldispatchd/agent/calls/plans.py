@@ -22,8 +22,9 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.cachestep import CacheStep, ToolIdentity
-from tooldispatchd.agent.calls.call import Call, Plan, Step
+from tooldispatchd.agent.calls.call import Call, Plan, Step, StepOrder
 from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
+from tooldispatchd.agent.calls.sizes import UNSTATED_SIZE
 from tooldispatchd.agent.faults import CANCELLED, no_workspace
 from tooldispatchd.agent.programs.confining import program_of_agent, program_of_tool
 from tooldispatchd.agent.programs.programs import Lent, Program
@@ -422,8 +423,17 @@ def governed(runtime: Runtime, plan: Plan, policy: CallPolicy, tool: ToolIdentit
     if policy.caching is not None and tool is not None:
         steps = (*steps, CacheStep(runtime.state.answers, runtime.state.flights, policy.caching, tool))
     if steps:
-        plan.add(*steps)
         plan.now = None
+    return sized(plan, steps)
+
+
+def sized(plan: Plan, steps: tuple[Step, ...] = ()) -> Plan:
+    """The plan with these steps, and the one that bounds its answers: theirs, or what holds where no table says it.
+
+    What is answered in the moment it comes is shorter than that.
+    """
+    has_own = any(step.order is StepOrder.SIZE for step in steps)
+    plan.add(*steps, *(() if has_own else (UNSTATED_SIZE,)))
     return plan
 
 

@@ -13,6 +13,7 @@ import trio
 
 from tooldispatchd.agent.calls.call import WAITS, Call, CallContext, GateStep, Hearer, Step, StepOrder, Waits
 from tooldispatchd.agent.calls.redaction import RedactStep
+from tooldispatchd.agent.calls.sizes import BUDGET, SizeStep
 from tooldispatchd.agent.faults import resting
 from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.calls.breaker import Breaker, BreakerState
@@ -220,8 +221,12 @@ class PolicySteps:
         return steps
 
     def _make(self, policy: CallPolicy) -> Iterator[Step]:
+        if policy.max_output is not None or policy.overflow is not None:
+            yield SizeStep(policy.max_output, policy.overflow)
         if policy.redacts and self._masker:
             yield RedactStep(self._masker)
+        if policy.has_budget:
+            yield BUDGET
         if policy.retried_by is not None:
             yield RetryStep(self._budgets.setdefault(policy.retried_by, RetryBudget()))
         priority = Priority[policy.priority.upper()]

@@ -105,7 +105,7 @@ class Session:
         self.farewell: ByeSaid | None = None
         self._runtime = runtime
         self._host = host
-        self._logs_calls = runtime.setup.logs_calls  # every request asks
+        self._logs_calls = runtime.setup.logs_calls
         name = {} if machine.agent is None else {"agent": machine.agent}
         self._log = runtime.setup.log.bind(session=self.number, **name, **({} if lineage is None else lineage.names()))
         # The calls that do not end at once, from the first of them on.
@@ -130,7 +130,8 @@ class Session:
         if self.events is None and (machine.asked.events or is_heard_above):
             self.events = Events(self._runtime, machine, self._host, lineage)
         # The shorter way of a call tells nobody of it, and looks at no other.
-        machine.is_quick = machine.is_quick and self.events is None and self.group_size is None
+        is_heard = self._logs_calls or self.events is not None
+        machine.is_quick = machine.is_quick and not is_heard and self.group_size is None
         self._offering.attend()
         self.plans = self._offering.plans
 
@@ -215,6 +216,10 @@ class Session:
             self._changes = self._changes or Changes(self._runtime.services.timer, self._tell_tools)
             self._changes.note()
 
+    def has_stored(self) -> None:
+        """A long answer was stored: what reads it is among the tools from here on."""
+        self.toolset.offer_outputs()
+
     def server_moved(self, server: str, fault: Fault | None) -> None:
         """A server has come up, or is gone."""
         if self.events is not None:
@@ -247,8 +252,15 @@ class Session:
         body = request.msg if isinstance(request, NestedReq) else request
         plan = self.plans.get(body.name)
         now = None if plan is None else plan.now
-        is_plain = machine.is_quick and not (body.background or body.content or self._logs_calls)
-        if now is None or body.id in machine.live or not is_plain:
+        if (
+            now is None
+            or not machine.is_quick
+            or body.background
+            or body.content
+            or body.max_bytes
+            or body.max_tokens
+            or body.id in machine.live
+        ):
             self._request_slowly(request, plan, line=line)
             return
         try:
@@ -294,7 +306,8 @@ class Session:
         if plan is not None and plan.in_background and not self.has_jobs:
             self.refuse_request(request, NO_JOBS)
             return
-        if plan is not None and plan.now is not None and (self.in_flight is None or self.in_flight.may_answer_now):
+        may_be_now = self.in_flight is None or self.in_flight.may_answer_now
+        if plan is not None and plan.now is not None and may_be_now and not body_of(request).has_bound:
             self._answer_now(request, plan)
         else:
             self._calls().take(request, plan)

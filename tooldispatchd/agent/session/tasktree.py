@@ -71,9 +71,9 @@ class TaskTree:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                for task in self._tasks:
-                    nursery.start_soon(task)
-                self._tasks.clear()
+                # No name may go on to hold the last of them, and its call with all that came in: this waits for long.
+                while self._tasks:
+                    nursery.start_soon(self._tasks.pop(0))
                 await self._teardown.wait()
                 # Each connection has its own bounded ladder; a cancelled scope would only cut it short.
                 self._closing()

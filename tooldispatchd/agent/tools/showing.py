@@ -10,7 +10,7 @@ from tooldispatchd.agent.calls.call import Lookup, Plan
 from tooldispatchd.agent.faults import renamed
 from tooldispatchd.catalog.forms.form import FORMS, render, render_open
 from tooldispatchd.catalog.spelling import Provider, Separator, Spelling
-from tooldispatchd.catalog.textcalls import read_calls
+from tooldispatchd.catalog.textcalls import prompt_of, read_calls
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import Parse, Parsed
 
@@ -107,6 +107,11 @@ class Showing:
             # A form has been looked at when it was asked for, and each is a provider's name.
             spelling = self._spellings[form] = Spelling(cast("Provider", form), self._separator)
         return spelling
+
+
+def prompt_in(form: str | None, tools: list[Raw]) -> str | None:
+    """What goes with a list in the form for models without tool calling."""
+    return prompt_of(tools) if form == TEXT else None
 
 
 def plain_entries(plans: Iterable[Plan]) -> list[Raw]:

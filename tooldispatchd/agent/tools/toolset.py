@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.cachestep import ToolIdentity
-from tooldispatchd.agent.calls.call import HOLD, Call, Lookup, Plan
+from tooldispatchd.agent.calls.call import HOLD, Call, Lookup, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.plans import (
     DownPlan,
@@ -22,12 +22,15 @@ from tooldispatchd.agent.calls.plans import (
     listed_plan,
     process_plan,
     program_plan,
+    sized,
 )
+from tooldispatchd.agent.calls.sizes import SizeStep
 from tooldispatchd.agent.faults import SHOWN_NAME, propose, renamed, unknown_tool
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.tools import passing
 from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan, job_plans
+from tooldispatchd.agent.tools.outputs import output_plans
 from tooldispatchd.agent.tools.searching import search_plans
 from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, reach_of, why_never
 from tooldispatchd.calls.content import AS_JSON
@@ -53,6 +56,8 @@ from tooldispatchd.wire.messages import ContentKind
 MAX_NAME: Final = 256
 # Under this name, which no profile has, lie the plans of all tools that chains lift.
 LIFTED: Final = "lifted:"
+# And under this one those that read its agents' long answers.
+OUTPUTS: Final = "outputs:"
 
 
 def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
@@ -100,6 +105,14 @@ def compile_lifted(runtime: Runtime, key: str) -> dict[str, Plan]:
     profile = runtime.setup.profile_keys.profile(key.removeprefix(LIFTED))
     lifted = dict.fromkeys(name for tool in tools.values() for name in tool.needs)
     return {name: _compile_plan(runtime, tools[name], profile) for name in lifted if tools[name].server is None}
+
+
+def compile_output_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
+    """The plans of the tools that read the long answers of a profile's agents, which all its sessions share."""
+    profile = runtime.setup.profile_keys.profile(key.removeprefix(OUTPUTS))
+    spec = runtime.setup.catalog.config.agents.get(profile.name)
+    size = SizeStep() if spec is None else SizeStep(spec.max_output, spec.overflow)
+    return {plan.name: plan for plan in output_plans(limit_s=runtime.setup.limits.call_s, size=size)}
 
 
 def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan:
@@ -176,6 +189,7 @@ class Toolset:
         "_key",
         "_log",
         "_offered",
+        "_offers_outputs",
         "_owner",
         "_profile",
         "_readings",
@@ -196,6 +210,7 @@ class Toolset:
             declared = narrow_plans(runtime, declared, profile)
         self.warnings: list[str] = []
         self.refusal: Fault | None = None
+        self._offers_outputs = runtime.setup.says_store(profile)
         self._owner = owner
         self._runtime = runtime
         self._profile = profile
@@ -258,10 +273,25 @@ class Toolset:
     @property
     def listed(self) -> dict[str, Plan]:
         """The plans that lists of tools show: all, or those that find the others, and those for jobs."""
-        if not self._profile.is_searched:
-            return self.plans
-        jobs = (name for name, plan in self._declared.items() if isinstance(plan, JobPlan))
-        return {name: self._declared[name] for name in (*SEARCH_TOOLS, *jobs)}
+        listed = self.plans
+        if self._profile.is_searched:
+            jobs = (name for name, plan in self._declared.items() if isinstance(plan, JobPlan))
+            listed = {name: self._declared[name] for name in (*SEARCH_TOOLS, *jobs)}
+        if not self._offers_outputs:
+            return listed
+        # A tool of such a name, of the file or a server, stands for itself.
+        return listed | {name: plan for name, plan in self._output_plans.items() if name not in self.plans}
+
+    @property
+    def _output_plans(self) -> dict[str, Plan]:
+        """Those that read long answers, which can be called whether they are listed or not."""
+        return self._runtime.plans(OUTPUTS + self._key, compile_output_plans)
+
+    def offer_outputs(self) -> None:
+        """There are long answers from here on: lists show what reads them."""
+        if not self._offers_outputs:
+            self._offers_outputs = True
+            self._owner.tools_changed()
 
     @property
     def natives(self) -> dict[str, ToolSpec]:
@@ -386,7 +416,7 @@ class Toolset:
         profile = config.agents.get(self._profile.name)
         if declared is None and not (asks_for_steps(server.binding.spec) or asks_for_steps(profile)):
             # There may be a thousand of them.
-            return plan
+            return sized(plan)
         policy = policy_of(
             config,
             profile,
@@ -490,7 +520,7 @@ class Toolset:
             return plan
         if len(name) > MAX_NAME:
             return self._unknown(name)  # it would be kept for as long as a server starts
-        found = self._find_own(name)
+        found = self._find_own(name) or self._output_plans.get(name)
         if found is not None:
             return found
         meant = self._runtime.setup.catalog.aliases.get(name) or self._meant(name)
@@ -538,7 +568,10 @@ class Toolset:
         if server.kept is None or server.fault is not None:
             return server.fault or self._unknown(name)
         tool = passing.METHODS[method]
-        return self._governed(PassingPlan(self._runtime, server.kept, tool, name), server, tool)
+        plan = self._governed(PassingPlan(self._runtime, server.kept, tool, name), server, tool)
+        # Its answer is what the server's protocol says, and no text for a model.
+        plan.remove(StepOrder.SIZE)
+        return plan
 
     @property
     def may_name_workspace(self) -> bool:

@@ -1,0 +1,199 @@
+"""The steps that say how much of an answer a model gets: its bound, and what is left of its budget and its window.
+
+    an answer ──▶ short enough ──────────────────────────────────▶ as it is
+             └──▶ over `max_output` ──▶ stored ──▶ its beginning and a handle
+             └──▶ over what is left ──▶ stored ──▶ `budget_exceeded`, with a handle
+
+Where it cannot be stored it is cut, and says so. A stage of a chain is no answer that a model gets.
+"""
+
+from functools import partial
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Raw
+
+from tooldispatchd.agent.calls.agentcall import AgentCall
+from tooldispatchd.agent.calls.call import WAITS, Call, Step, StepOrder, Waits
+from tooldispatchd.agent.calls.shortening import ShortenedText, ShorteningJob, shorten
+from tooldispatchd.agent.calls.spool import new_handle
+from tooldispatchd.calls.content import of_text
+from tooldispatchd.calls.outcome import Answer, Outcome, utf8_size
+from tooldispatchd.calls.outputs import StoredOutput
+from tooldispatchd.calls.stages import Reason
+from tooldispatchd.catalog.policyspec import Overflow
+from tooldispatchd.checkers.pool import CheckerError
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import ContentKind, QuotedText
+
+# In netdata's words, which models have been shown.
+EXCEEDED: Final = "(tool failed: context window budget exceeded)"
+SIZE_LIMIT: Final = "size_limit_exceeded"
+HOW_TO_READ: Final = "The answer is stored; read it with output_read, output_grep or output_json and this handle."
+
+_encode: Final = msgspec.json.Encoder().encode
+_read: Final = msgspec.msgpack.Decoder(ShortenedText).decode
+_write: Final = msgspec.msgpack.Encoder().encode
+
+
+class SizeStep(Step):
+    """Bounds what a model gets of an answer; where no table says how much, its agent does."""
+
+    __slots__ = ("_overflow", "max_bytes")
+
+    def __init__(self, max_bytes: int | None = None, overflow: Overflow | None = None) -> None:
+        super().__init__(StepOrder.SIZE)
+        self.max_bytes: Final = max_bytes
+        self._overflow: Overflow = overflow or "store"
+
+    def give(self, call: Call, outcome: Outcome) -> Outcome | Literal[Waits.WAITS] | None:
+        if isinstance(outcome, Fault) or not isinstance(call, AgentCall):
+            return None
+        size = utf8_size(outcome.content)
+        most = self.max_bytes or call.max_output
+        is_over = size > most and not outcome.is_shortened
+        if not is_over and size <= call.room:
+            if call.context.budget is not None:
+                call.context.budget.spend(call.turn, size)
+            return None
+        if outcome.is_shortened:
+            # What other calls have been given meanwhile has left no room for the beginning either.
+            return exceeded(call)
+        if is_over and self._overflow == "error" and not outcome.is_error:
+            detail = f"the answer has {size:,} bytes, and a model should get {most:,} at most"
+            return Fault(Code.TOOL_FAILED, detail, {"limit": "max_output"})
+        # Its input has done its part, and makes room.
+        call.line = b""
+        crowding = call.context.channel.crowding(max(0, outcome.size - call.bytes_in))
+        if crowding is not None:
+            return crowding.ran(may_have=True)
+        # It lies here until a checker has its turn.
+        call.context.channel.share.add(outcome.size)
+        is_stored = self._overflow == "store" or not is_over
+        if not call.is_running:
+            # An answer from a step before its tool: until it is cut the call waits, and may be ended.
+            call.wait()
+        call.work(partial(_shortened, call, outcome, most if is_over else None, is_stored=is_stored))
+        if not call.is_running and call.halt is not None:
+            call.leave_queue = partial(call.halt, Reason.CANCELLED)
+        return WAITS
+
+
+UNSTATED_SIZE: Final = SizeStep()
+
+
+class BudgetStep(Step):
+    """Refuses a call where its agent has none left, or no room for any answer."""
+
+    __slots__ = ()
+
+    def take(self, call: Call) -> Fault | None:
+        budget = call.context.budget
+        if budget is None or not isinstance(call, AgentCall):
+            return None
+        lacks = budget.take_call(call.turn)
+        return None if lacks is None else Fault(Code.BUDGET_EXCEEDED, EXCEEDED, {"limit": lacks}).ran(may_have=False)
+
+    def leave(self, call: Call, outcome: Outcome) -> None:
+        budget = call.context.budget
+        if budget is None or not isinstance(call, AgentCall) or call.machine.ran_at is not None:
+            return
+        if not (isinstance(outcome, Fault) and outcome.code is Code.BUDGET_EXCEEDED):
+            budget.give_back_call(call.turn)
+
+
+BUDGET: Final = BudgetStep(StepOrder.BUDGET)
+
+
+def exceeded(call: AgentCall) -> Fault:
+    """The answer does not fit into what is left; the finished result, where it could be kept."""
+    kept = {} if call.stored is None else call.stored.fields()
+    return Fault(Code.BUDGET_EXCEEDED, EXCEEDED, {"limit": call.room_limit, **kept})
+
+
+async def _shortened(call: AgentCall, answer: Answer, most: int | None, *, is_stored: bool) -> Outcome:
+    """What stands in the place of an answer; `most` is None where it is only over what is left."""
+    try:
+        found, others = await _stored(call, answer, most or 0, is_stored=is_stored)
+    except CheckerError as error:
+        detail = f"the answer has {utf8_size(answer.content):,} bytes, and cannot be cut: {error.why}"
+        return Fault(Code.TOOL_FAILED, detail, {"limit": "max_output"})
+    finally:
+        call.context.channel.share.add(-answer.size)
+    if most is None:
+        return exceeded(call)
+    if call.stored is not None:
+        return _told(answer, _handle_message(call.stored, found, most), others)
+    why = "" if found.why_not is None else f", and could not be stored: {found.why_not}"
+    note = f"\n… the rest of {found.size:,} bytes, {found.lines:,} lines is left out{why} …"
+    head = found.head.encode()[: most - len(note.encode())].decode(errors="ignore")
+    return _told(answer, head + note, others)
+
+
+async def _stored(
+    call: AgentCall, answer: Answer, head_bytes: int, *, is_stored: bool
+) -> tuple[ShortenedText, bytearray]:
+    """Have a checker cut the answer and write it down. Raises `CheckerError`."""
+    content, blocks = answer.content, answer.blocks
+    size, outputs, spool = utf8_size(content), call.context.outputs, call.context.spool
+    path = why_not = None
+    if is_stored:
+        forgotten = outputs.reserve(size)
+        if forgotten is None:
+            why_not = "there is no room for more"
+        else:
+            spool.remove(forgotten)
+            try:
+                path = spool.new_path()
+            except OSError as error:
+                outputs.give_back(size)
+                why_not = error.strerror or str(error)
+    quoted = content.literal if isinstance(content, QuotedText) else content.encode()
+    beside = blocks.literal if isinstance(blocks, QuotedText) else b"" if blocks is None else blocks
+    job = ShorteningJob(
+        content_size=len(quoted),
+        is_quoted=isinstance(content, QuotedText),
+        is_json=answer.kind is ContentKind.JSON,
+        path=path,
+        head_bytes=head_bytes,
+    )
+    is_kept = False
+    try:
+        run, turns = call.context.checking.run, call.context.account.turns
+        reply, others, _ = await run(shorten, _write(job), (quoted, memoryview(beside)), turns=turns)
+        found = _read(reply)
+        if path is not None and found.why_not is None:
+            call.stored = StoredOutput(new_handle(), path, found.size, found.lines, found.tokens)
+            # Of a string in JSON its own bytes are fewer.
+            outputs.give_back(size - found.size)
+            outputs.keep(call.stored)
+            is_kept = True
+            call.context.tools.has_stored()
+    finally:
+        if path is not None and not is_kept:
+            outputs.give_back(size)
+            spool.discard(path)
+    return (found if why_not is None else msgspec.structs.replace(found, why_not=why_not)), others
+
+
+def _handle_message(stored: StoredOutput, found: ShortenedText, most: int) -> str:
+    """What is told of a stored answer: netdata's object, and as much of the beginning as has room."""
+    told: dict[str, object] = {"handle": stored.handle, "reason": SIZE_LIMIT, **stored.fields()}
+    head = found.head
+    while True:
+        message = _encode({"tool_output": {**told, "head": head, "note": HOW_TO_READ}})
+        if len(message) <= most or not head:
+            return message.decode()
+        # Escapes may make it longer than it is.
+        head = head[: len(head) * most // (2 * len(message))]
+
+
+def _told(answer: Answer, text: str, others: bytearray) -> Answer:
+    """The answer that says `text` in its place; of its parts those stay that are no texts."""
+    kind = ContentKind.TEXT if answer.blocks is None else ContentKind.BLOCKS
+    made = of_text(text, kind, is_error=answer.is_error)
+    if isinstance(made.blocks, Raw) and len(others) > len("[]"):
+        made = msgspec.structs.replace(
+            made, blocks=Raw(bytes(made.blocks)[:-1] + b"," + others[1:]), largest_part=answer.largest_part
+        )
+    return msgspec.structs.replace(made, details=answer.details, is_shortened=True)

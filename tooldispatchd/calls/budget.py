@@ -1,0 +1,95 @@
+"""How many calls, and how much of their answers, an agent may still have: in all, and in one turn of its model. Pure.
+
+A call is taken before it runs, and given back where it never ran. An answer is spent only where there is room for all
+of it, so that nothing is ever overdrawn, however many calls end together.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from tooldispatchd.calls.outputs import TOKEN_BYTES, tokens_in
+from tooldispatchd.catalog.policyspec import BudgetSpec
+
+# A runtime that goes back and forth between turns has some at once; the oldest begins anew.
+MAX_TURNS: Final = 64
+
+TurnName = str | int | float
+
+
+class Purse:
+    """What is left of one budget."""
+
+    __slots__ = ("_calls", "bytes", "calls", "tokens")
+
+    def __init__(self, spec: BudgetSpec) -> None:
+        self.calls: float = math.inf if spec.calls is None else spec.calls
+        self._calls = self.calls
+        self.bytes: float = math.inf if spec.bytes is None else spec.bytes
+        self.tokens: float = math.inf if spec.tokens is None else spec.tokens
+
+    @property
+    def room(self) -> float:
+        """How many bytes of answers it still has."""
+        return min(self.bytes, self.tokens * TOKEN_BYTES)
+
+    @property
+    def lacks(self) -> str | None:
+        """What is used up."""
+        return next((name for name in ("calls", "bytes", "tokens") if getattr(self, name) < 1), None)
+
+    def give_back_call(self) -> None:
+        """One that was counted has not run."""
+        # Its turn may have been forgotten, and have begun anew.
+        self.calls = min(self.calls + 1, self._calls)
+
+    def spend(self, size: int) -> None:
+        """Take so many bytes of an answer, for which there must be room."""
+        if size > self.room:
+            raise RuntimeError(f"an answer of {size} bytes is more than the {self.room} that are left")
+        self.bytes -= size
+        self.tokens -= tokens_in(size)
+
+
+class AgentBudget:
+    """The budget of one session, and of each of its turns."""
+
+    __slots__ = ("_turn_spec", "_turns", "_whole")
+
+    def __init__(self, whole: BudgetSpec | None, turn: BudgetSpec | None) -> None:
+        self._whole = None if whole is None else Purse(whole)
+        self._turn_spec = turn
+        self._turns: dict[TurnName, Purse] = {}
+
+    def room(self, turn: TurnName | None) -> float:
+        """How many bytes an answer may have."""
+        return min((purse.room for purse in self._purses(turn)), default=math.inf)
+
+    def take_call(self, turn: TurnName | None) -> str | None:
+        """Count a call that is about to run; what is used up where it may not."""
+        purses = list(self._purses(turn))
+        lacks = next((purse.lacks for purse in purses if purse.lacks is not None), None)
+        if lacks is None:
+            for purse in purses:
+                purse.calls -= 1
+        return lacks
+
+    def give_back_call(self, turn: TurnName | None) -> None:
+        """One that was taken has not run."""
+        for purse in self._purses(turn):
+            purse.give_back_call()
+
+    def spend(self, turn: TurnName | None, size: int) -> None:
+        """Count an answer, for which there must be room."""
+        for purse in self._purses(turn):
+            purse.spend(size)
+
+    def _purses(self, turn: TurnName | None) -> Iterator[Purse]:
+        if self._whole is not None:
+            yield self._whole
+        if self._turn_spec is not None and turn is not None:
+            if turn not in self._turns:
+                while len(self._turns) >= MAX_TURNS:
+                    del self._turns[next(iter(self._turns))]
+                self._turns[turn] = Purse(self._turn_spec)
+            yield self._turns[turn]

@@ -91,6 +91,7 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
         *(f"{spec}.{key}" for spec in specs for key in confined),
         *(f"{spec}.{key}" for spec in policed for key in ("queue", "exclusive", "breaker")),
         *("McpSpec.cache", "ToolSpec.cache", "ToolboxSpec.cache", "CacheSpec.store"),
+        *("AuditSpec.store", "AuditSpec.keep", "AuditSpec.max_bytes"),
         *("McpSpec.tags", "ToolSpec.tags", "ToolboxSpec.tags", "ProfileSpec.deny"),
         *("ProfileSpec.queue", "QueueSpec.rate", "McpSpec.read_only", "McpSpec.idempotent"),
         *("Config.types", "Config.plumb", "Config.mcp_json", "DaemonSpec.listen"),

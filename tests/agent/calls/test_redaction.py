@@ -54,9 +54,9 @@ async def test_an_answer_is_masked_with_all_that_stands_beside_it(autojump_clock
 
 
 async def test_a_long_answer_is_masked_too(autojump_clock: MockClock) -> None:
-    text = f"{'x' * 300_000}{SECRET} 1 {SECRET}{'y' * 300_000}"
+    text = f"{'x' * 100_000}{SECRET} 1 {SECRET}{'y' * 100_000}"
     heard = await answered(Answer(QuotedText(json.dumps(text).encode(), len(text))))
-    assert heard["content"] == f"{'x' * 300_000}… 1 …{'y' * 300_000}"
+    assert heard["content"] == f"{'x' * 100_000}… 1 …{'y' * 100_000}"
 
 
 async def test_a_long_answer_that_nobody_wants_any_more_is_not_told(autojump_clock: MockClock) -> None:
@@ -66,7 +66,7 @@ async def test_a_long_answer_that_nobody_wants_any_more_is_not_told(autojump_clo
         await agent.call("1", "held")
         await wait_all_tasks_blocked()
         call = held.running.pop("1")
-        call.finish(Answer(QuotedText(json.dumps("x" * 300_000).encode(), 300_000)))
+        call.finish(Answer(QuotedText(json.dumps("x" * 200_000).encode(), 200_000)))
         await agent.say({"__port": "tool_cancel", "id": "1"})
         heard = await agent.hear()
         assert isinstance(heard, dict)

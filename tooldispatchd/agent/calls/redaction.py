@@ -71,6 +71,5 @@ class RedactStep(Step):
 
 def redacted(update: Update, plan: Plan | None) -> Update:
     """The update of a call of that plan as its agent may see it."""
-    if plan is None or not plan.gives or not isinstance(step := plan.steps[0], RedactStep):
-        return update
-    return step.update(update)
+    steps = plan.steps if plan is not None and plan.gives else ()
+    return next((step.update(update) for step in steps if isinstance(step, RedactStep)), update)

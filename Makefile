@@ -27,7 +27,7 @@ PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin" $(BIN)/python -m pytest -
 	--numprocesses=$$((2 * $$(nproc)))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-servers servers check bench bridges attack conformance fuzz documents protocol lock clean
+.PHONY: help install demo test test-servers servers check check-tests bench bridges attack conformance fuzz documents protocol lock clean
 
 help: ## say what each command does
 	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
@@ -80,11 +80,13 @@ $(NPM_SETS) $(BRIDGES)/npm/.installed:
 	cd $(@D) && $(NPM) ci --silent
 	touch $@
 
+check-tests: install ## what flake8-async says of the tests, beside what `make check` says of them; minutes of it
+	$(WITH_TASKS) tests | $(FLAKE8_ASYNC) --disable=ASYNC9,ASYNC110,ASYNC124,ASYNC22
+
 check: install ## lint, format, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(WITH_TASKS) tooldispatchd docs protocol benchmarks | $(FLAKE8_ASYNC)
-	$(WITH_TASKS) tests | $(FLAKE8_ASYNC) --disable=ASYNC9,ASYNC110,ASYNC124,ASYNC22
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

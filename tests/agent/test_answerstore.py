@@ -89,7 +89,7 @@ async def test_answers_survive_with_their_age_and_leave_with_their_time(tmp_path
         put(cache, b"b", kept("two", lasts_s=0.05))
         put(cache, b"c", kept("three"))
         cache.drop([b"c"])
-    time.sleep(0.06)
+    await trio.sleep(0.06)
     async with keeping(path) as cache:
         assert [found(cache, key) for key in (b"a", b"b", b"c")] == ["one", None, None]
         cached = cache.get(b"a", trio.current_time())

@@ -17,6 +17,7 @@ from msgspec import inspect as kinds
 
 from tooldispatchd.catalog import policyspec, restspecs, specs, toolboxspecs
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
+from tooldispatchd.catalog.hookspec import HookSpec
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 
 DOCUMENT: Final = Path(__file__).parent / "configuration.md"
@@ -31,6 +32,7 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         specs.McpSpec,
         specs.OAuthSpec,
         policyspec.QueueSpec,
+        HookSpec,
         policyspec.PolicySpec,
         policyspec.CacheSpec,
         specs.HttpAuthSpec,

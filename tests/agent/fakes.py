@@ -11,8 +11,9 @@ from msgspec import Raw, UnsetType
 from trio.abc import ReceiveStream, SendStream
 from trio.testing import memory_stream_pair
 
-from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
+from tooldispatchd.agent.calls.call import Call, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Checking, Reader
+from tooldispatchd.agent.calls.steps import GateStep
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost

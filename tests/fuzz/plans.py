@@ -6,8 +6,9 @@ import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
+from tooldispatchd.agent.calls.call import Call, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Reader
+from tooldispatchd.agent.calls.steps import GateStep
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Answer, Outcome

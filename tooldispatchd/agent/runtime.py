@@ -6,12 +6,14 @@ from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
+from tooldispatchd.agent.calls.call import Call, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Checking
+from tooldispatchd.agent.calls.hooks import Hooks
 from tooldispatchd.agent.calls.starter import Starter
-from tooldispatchd.agent.calls.steps import PolicySteps
+from tooldispatchd.agent.calls.steps import GateStep, PolicySteps
 from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
 from tooldispatchd.agent.programs.reusing import Reusers
+from tooldispatchd.agent.session.approvers import Approvers
 from tooldispatchd.agent.session.lineage import Levels
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.tools.sharing import Sharing
@@ -139,7 +141,9 @@ class DaemonState:
         self.agent_place: Final = GateStep(
             StepOrder.AGENT_PLACE, "agents", lambda context: self.agents.at(context.lineage.depth)
         )
-        self.policies: Final = PolicySteps(setup.catalog.config)
+        self.policies: Final = PolicySteps(setup.catalog.config, setup.catalog.rules)
+        self.approvers: Final = Approvers(setup.catalog.config.agents)
+        self.hooks: Final = Hooks(setup.catalog.config.hooks, setup.log)
         self.memory: Final = memory or Memory(setup.limits.buffered_bytes)
         # Answers that may be given again, and calls under way that equal ones wait for; of no agent's share.
         self.answers: Final = AnswerCache(setup.catalog.config.cache.bytes, Holding(self.memory.share(None)))

@@ -1,11 +1,13 @@
 """One call that does not end at once, as a state machine: it ends once. Pure.
 
-    NEW ─▶ LINED ─▶ HELD ─▶ READING ─▶ WAITING ⇄ RUNNING ─▶ STOPPING ─▶ ENDED
+    NEW ─▶ LINED ─▶ HELD ─▶ WAITING ⇄ RUNNING ─▶ STOPPING ─▶ ENDED
+                             ↑↓
+                            ASKING
 
 A call may skip any state before RUNNING, and any state may go to ENDED. It is LINED up until those before it have
-ended, where its agent's calls have an order; HELD until its server has answered, READING while a checker reads its
-input, WAITING for its turn at one gate after the other, and again before it is tried again. The caller does what
-`apply` returns.
+ended, where its agent's calls have an order; HELD until its server has answered, WAITING for a checker that reads its
+input, for hooks, for its turn at one gate after the other, and again before it is tried again; ASKING while somebody is
+asked whether it may run. The caller does what `apply` returns.
 """
 
 import math
@@ -22,7 +24,7 @@ class CallState(Enum):
     NEW = "new"
     LINED = "lined"
     HELD = "held"
-    READING = "reading"
+    ASKING = "asking"
     WAITING = "waiting"
     RUNNING = "running"
     STOPPING = "stopping"  # it was told to end, and something of it is still left
@@ -37,7 +39,7 @@ class CallEvent(Enum):
 
     LINE_UP = "line_up"
     HOLD = "hold"
-    READ = "read"
+    ASK = "ask"
     WAIT = "wait"
     START = "start"
     STOP = "stop"  # cancelled, or a limit has passed
@@ -51,6 +53,7 @@ class CallStage(StrEnum):
 
     OPENING = "opening"
     QUEUE = "queue"
+    APPROVAL = "approval"
     RUN = "run"
 
 
@@ -71,20 +74,31 @@ class ToDo(Enum):
     """Give back what it has, and answer it with the machine's `outcome`."""
 
 
+class Waits(Enum):
+    """What a step says that the call waits for."""
+
+    WAITS = "its turn, with which `run` comes"
+    ASIDE = "a task of the step's own, or an answer, with its own limit: its tool's does not count meanwhile"
+
+
+WAITS: Final = Waits.WAITS
+ASIDE: Final = Waits.ASIDE
+
+
 _S, _E = CallState, CallEvent
 # Which events take a state on to which other one; what waits is not ended by the steps between.
 _STEPS: Final[dict[CallState, dict[CallEvent, CallState]]] = {
     _S.NEW: {
         _E.LINE_UP: _S.LINED,
         _E.HOLD: _S.HELD,
-        _E.READ: _S.READING,
+        _E.ASK: _S.ASKING,
         _E.WAIT: _S.WAITING,
         _E.START: _S.RUNNING,
     },
-    _S.LINED: {_E.HOLD: _S.HELD, _E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
-    _S.HELD: {_E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
-    _S.READING: {_E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
-    _S.WAITING: {_E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
+    _S.LINED: {_E.HOLD: _S.HELD, _E.ASK: _S.ASKING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
+    _S.HELD: {_E.ASK: _S.ASKING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
+    _S.ASKING: {_E.ASK: _S.ASKING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
+    _S.WAITING: {_E.ASK: _S.ASKING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
     _S.RUNNING: {_E.WAIT: _S.WAITING},
 }
 _ENDING: Final = frozenset(CallState) - {_S.ENDED}
@@ -99,6 +113,7 @@ TRANSITIONS: Final[dict[tuple[CallState, CallEvent], tuple[CallState, ToDo]]] = 
 STAGES: Final[dict[CallState, CallStage]] = dict.fromkeys(CallState, CallStage.QUEUE) | {
     _S.NEW: CallStage.OPENING,
     _S.HELD: CallStage.OPENING,
+    _S.ASKING: CallStage.APPROVAL,
     _S.RUNNING: CallStage.RUN,
     _S.STOPPING: CallStage.RUN,
 }

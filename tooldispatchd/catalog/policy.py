@@ -11,12 +11,10 @@ from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.policyspec import PolicySpec, PriorityWord
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.rules import Approving, CallRule, Owner, approving_of, rules_of
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.speckinds import DURATION_S
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
-
-# A table: its section, and its name there, or a server's where it has no table of its own.
-Owner = tuple[str, str]
 
 # Where calls wait that are in no queue of the configuration, as faults name it.
 OWN_QUEUES: Final = frozenset({"agent", "job", "jobs", "opening", "programs", "agents"})
@@ -47,6 +45,8 @@ class CallPolicy(msgspec.Struct, frozen=True):
     is_reader: bool = False
     retried_by: Owner | None = None
     breakers: tuple[Breaking, ...] = ()
+    rules: tuple[CallRule, ...] = ()
+    approvings: tuple[Approving, ...] = ()
     caching: Caching | None = None
 
 
@@ -58,21 +58,27 @@ def policy_of(
     server: Binding | None = None,
     server_tool: str = "",
     says_read_only: bool = False,
+    says_harmless: bool = False,
 ) -> CallPolicy:
     """The policy of the declared `tool`, of the `server_tool`, or of both where they are one.
 
-    `says_read_only` is what its server says of it, or its annotations.
+    `says_read_only` and `says_harmless` (it destroys nothing) are what its server says of it, or its annotations.
     """
     tables: dict[Owner, ToolSpec | McpSpec] = {}
     if tool is not None:
         tables["tools", tool] = config.tools[tool]
     if server is not None:
         tables["mcp", server.name] = server.spec
-    stated: list[PolicySpec | ProfileSpec] = [*tables.values(), *([] if profile is None else [profile])]
+    owned: dict[Owner, PolicySpec | ProfileSpec] = {**tables}
+    if profile is not None:
+        # One that is in no table has no rules.
+        owned["agents", next((name for name, each in config.agents.items() if each is profile), "")] = profile
+    stated = list(owned.values())
     queues = {spec.queue for spec in stated}
     own = None if tool is None else config.tools[tool].read_only
     listed = server is not None and NameList(server.spec.read_only).admits(server_tool)
     is_reader = (says_read_only or listed) if own is None else own
+    asked = (approving_of(each, spec, is_destructive=not (is_reader or says_harmless)) for each, spec in owned.items())
     retried_by = next((owner for owner, spec in tables.items() if _is_idempotent(spec, server_tool)), None)
     return CallPolicy(
         queues=tuple(name for name in config.queues if name in queues),
@@ -82,13 +88,17 @@ def policy_of(
         retried_by=retried_by,
         breakers=tuple(breaking_of(owner, spec.breaker) for owner, spec in tables.items() if spec.breaker is not None),
         caching=caching_of(tables.values(), server_tool, is_read_only=is_reader, is_idempotent=retried_by is not None),
+        rules=tuple(rule for owner, spec in owned.items() for rule in rules_of(owner, spec)),
+        approvings=tuple(each for each in asked if each is not None),
     )
 
 
 def asks_for_steps(spec: ToolSpec | McpSpec | ProfileSpec | None) -> bool:
     """Whether a table says anything for which a call takes a step."""
     if spec is None or isinstance(spec, ProfileSpec):
-        return spec is not None and spec.queue is not None
+        return spec is not None and bool(spec.queue or spec.when or spec.approve)
+    if spec.when or spec.approve:
+        return True
     return bool(spec.queue or spec.exclusive or spec.breaker or spec.idempotent or asks_for_caching(spec))
 
 

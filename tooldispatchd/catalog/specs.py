@@ -22,8 +22,9 @@ import msgspec
 from msgspec import Meta
 
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
+from tooldispatchd.catalog.hookspec import HookSpec
 from tooldispatchd.catalog.openapispec import ApiName, OpenApiSpec
-from tooldispatchd.catalog.policyspec import CacheSpec, PolicySpec, PriorityWord, QueueSpec
+from tooldispatchd.catalog.policyspec import CacheSpec, PolicySpec, PriorityWord, QueueSpec, RuleSpec
 from tooldispatchd.catalog.restspecs import AnnotationsSpec, ForeignRestSpec, RestApiSpec, RestSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
@@ -43,6 +44,7 @@ from tooldispatchd.catalog.speckinds import (
     EnvName,
     HeaderName,
     HeaderValue,
+    HookName,
     HostPort,
     Name,
     Owners,
@@ -130,6 +132,9 @@ class LimitsSpec(Spec, frozen=True, kw_only=True):
     place."""
     job_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 64 * MIB
     """Results of one agent's jobs that it has not read yet. By default one of the largest answers."""
+    approve_s: Seconds = 300.0
+    """Seconds that somebody has to answer whether a call may run; then it is refused. By default time to come back to
+    the screen."""
     agent_depth: Annotated[int, Meta(ge=0, le=16)] = 1
     """How deep agents may call agents below the one that came in from outside; 0 leaves agent processes without tools.
     Each level multiplies what one call may set going."""
@@ -491,6 +496,13 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     tools for jobs, and those that find others, do not."""
     priority: PriorityWord | None = None
     """How soon they have their turns, in each queue, where neither the tool nor its server says it."""
+    when: str | tuple[RuleSpec, ...] | None = None
+    """Which calls of its agents go on, of any tool, as `when` of a tool."""
+    approve: str | None = None
+    """Which calls of its agents somebody is asked about first, as `approve` of a tool."""
+    approver: bool | Name = False
+    """Who is asked: by default the agent's own channel; with a profile's name an agent of that profile, which must have
+    `approver = true` and say in its `hello` that it answers `approve`."""
     jobs: bool = True
     """With `false` nothing runs in the background, and `job_wait`, `job_read`, `job_list`, `job_stop` are not
     offered."""
@@ -514,6 +526,8 @@ class Config(Spec, frozen=True, kw_only=True):
     """Every bound that a site may want to move: [`[limits]`](#limits)."""
     queues: dict[QueueName, QueueSpec] = {}
     """Where calls wait for one another: [`[queues.NAME]`](#queuesname)."""
+    hooks: dict[HookName, HookSpec] = {}
+    """What is asked about calls: [`[hooks.NAME]`](#hooksname)."""
     cache: CacheSpec = CacheSpec()
     """Where answers are kept that may be given again: [`[cache]`](#cache)."""
     types: dict[str, str] = {}

@@ -43,8 +43,9 @@ async def test_a_plan_has_only_the_steps_that_it_needs_and_each_in_its_place() -
         governed(runtime, plain, CallPolicy())
         policed.add(runtime.state.program_place, runtime.state.agent_place)
         governed(runtime, policed, ALL, ToolIdentity(lambda: ()))
-        assert [step.order.name for step in plain.steps] == ["OWN_PLACE"]
+        assert [step.order.name for step in plain.steps] == ["READ", "OWN_PLACE"]
         assert [step.order.name for step in policed.steps] == [
+            "READ",
             "CACHE",
             "RETRY",
             "REST",

@@ -10,27 +10,29 @@ differ in how they end, and in where their task runs.
 """
 
 import math
-from collections.abc import Awaitable, Callable, Container, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from enum import Enum, IntEnum
 from functools import partial
 from typing import Final, Literal, Protocol
 
 import msgspec
 import trio
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.agent.calls.checking import Checking, Now, Reader
+from tooldispatchd.agent.calls.sessionchannel import Hearer, SessionCalls, SessionChannel, UpdateFilter
 from tooldispatchd.agent.calls.starter import Starter
-from tooldispatchd.agent.faults import CANCELLED, queue_full, rate_limited
+from tooldispatchd.agent.faults import CANCELLED, queue_full
+from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.lineage import CallAbove, Lineage, RootUsage
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.deadlines import Entry
-from tooldispatchd.calls.gate import Gate, GateVerdict, Priority, Turns
-from tooldispatchd.calls.jobs import Job, Jobs
-from tooldispatchd.calls.memory import Share
+from tooldispatchd.calls.decisions import Approval, Decisions
+from tooldispatchd.calls.gate import Gate, GateVerdict, Turns
+from tooldispatchd.calls.lookup import CallLookup
 from tooldispatchd.calls.outcome import Outcome, Update
-from tooldispatchd.calls.stages import CallEvent, CallMachine, CallState, Reason, ToDo
+from tooldispatchd.calls.stages import ASIDE, WAITS, CallEvent, CallMachine, CallState, Reason, ToDo, Waits
 from tooldispatchd.calls.states import States
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.children.grace import Grace
@@ -49,25 +51,21 @@ class StepOrder(IntEnum):
     the other holds. An agent process keeps its place while its calls wait in queues, so that place comes before them.
     """
 
-    CACHE = 1  # the answer to an equal call, from before or of one under way
-    RETRY = 2  # what comes after it is done anew where it could not be done
-    REST = 3  # refused at once where a breaker is open
-    OWN_PLACE = 4  # among the calls of its agent
-    STATE = 5  # that its tool keeps in its session
-    AGENT_PLACE = 6  # among agent processes
-    QUEUE = 7  # by their order in the file
-    EXCLUSIVE = 8  # by their names
-    PROGRAM_PLACE = 9  # among programs
-    BREAKER = 10
-
-
-class Waits(Enum):
-    """What a step says that the call waits for."""
-
-    WAITS = "its turn, with which `run` comes"
-
-
-WAITS: Final = Waits.WAITS
+    AFTER_HOOK = 1  # which is given what the tool answered last of all
+    BEFORE_HOOK = 2  # by their order in the file, as hooks after the call in the opposite one
+    READ = 3  # the input is decoded and checked
+    WHEN = 4  # the rules of the tables let it through
+    APPROVAL = 5  # somebody is asked
+    CACHE = 6  # the answer to an equal call, from before or of one under way
+    RETRY = 7  # what comes after it is done anew where it could not be done
+    REST = 8  # refused at once where a breaker is open
+    OWN_PLACE = 9  # among the calls of its agent
+    STATE = 10  # that its tool keeps in its session
+    AGENT_PLACE = 11  # among agent processes
+    QUEUE = 12  # by their order in the file
+    EXCLUSIVE = 13  # by their names
+    PROGRAM_PLACE = 14  # among programs
+    BREAKER = 15
 
 
 class Step:
@@ -78,59 +76,14 @@ class Step:
     def __init__(self, order: StepOrder) -> None:
         self.order: Final = order
 
-    def take(self, call: "Call") -> Outcome | Literal[Waits.WAITS] | None:
+    def take(self, call: "Call") -> Outcome | Waits | None:
         """On the way to the tool: None where the call goes on; an outcome, which stands in the tool's place."""
 
-    def give(self, call: "Call", outcome: Outcome) -> Outcome | Literal[Waits.WAITS] | None:
+    def give(self, call: "Call", outcome: Outcome) -> Outcome | Waits | None:
         """On the way back, unless the call is ended early: None where the outcome stays as it is; another one."""
 
     def leave(self, call: "Call", outcome: Outcome) -> None:
         """The call has ended so, or takes the step anew; called once for each time that it took it, or waited in it."""
-
-
-class GateStep(Step):
-    """A place at a gate, which `find` finds for a call, by its `name` in faults; None where it needs none.
-
-    A call below one that is inside has the place of that one: it would wait for what can only come after it.
-    """
-
-    __slots__ = ("_find", "_name", "_priority", "_whole")
-
-    def __init__(
-        self,
-        order: StepOrder,
-        name: str,
-        find: Callable[["CallContext"], Gate["Call"] | None],
-        *,
-        whole: bool = False,
-        priority: Priority = Priority.NORMAL,
-    ) -> None:
-        super().__init__(order)
-        self._name = name
-        self._find = find
-        self._whole = whole
-        self._priority = priority
-
-    def take(self, call: "Call") -> Fault | Literal[Waits.WAITS] | None:
-        gate = self._find(call.context)
-        if gate is None or (call.above is not None and call.above.is_at(gate)):
-            return None
-        now, until = (0.0, math.inf) if gate.rate is None else (trio.current_time(), call.waits_until)
-        turns = call.context.turns
-        verdict = gate.enter(call, turns, whole=self._whole, priority=self._priority, now=now, until=until)
-        if verdict is GateVerdict.FULL:
-            return queue_full(self._name)
-        if verdict is GateVerdict.LIMITED:
-            return rate_limited(self._name, gate.retry_after_s(now))
-        if verdict is GateVerdict.IN:
-            return None
-        call.context.starter.watch(gate)
-        return WAITS
-
-    def leave(self, call: "Call", _outcome: Outcome) -> None:
-        gate = self._find(call.context)
-        if gate is not None and call in gate:
-            call.context.starter.leave(gate, call)
 
 
 class _OwnPlace(Step):
@@ -152,6 +105,42 @@ class _OwnPlace(Step):
                 call.context.starter.start(following)
 
 
+class _Read(Step):
+    """The input is decoded and checked: here where it is light, else by a checker."""
+
+    __slots__ = ()
+
+    def take(self, call: "Call") -> Fault | Waits | None:
+        raw, plan = call.input, call.plan
+        assert plan is not None
+        if raw is not None and not plan.read.is_light(raw):
+            assert isinstance(raw, Raw)
+            return call.aside(partial(self._check, call, plan.read, raw))
+        return self.read_light(call) or call.was_read()
+
+    @staticmethod
+    def read_light(call: "Call") -> Fault | None:
+        """Read an input that is light, unless it was read; why it is refused."""
+        if call.input is None:
+            return None
+        assert call.plan is not None
+        line = call.plan.read.line(call.input, call.dropped)
+        if isinstance(line, Fault):
+            return line
+        call.line, call.input = line, None
+        return None
+
+    @staticmethod
+    async def _check(call: "Call", read: Reader, raw: Raw) -> Fault | None:
+        context = call.context
+        line = await context.checking.read(read, raw, call.dropped, turns=context.turns)
+        if isinstance(line, Fault):
+            return line
+        call.line, call.input = line, None
+        return call.was_read()
+
+
+READ: Final = _Read(StepOrder.READ)
 OWN_PLACE: Final = _OwnPlace(StepOrder.OWN_PLACE)
 
 
@@ -160,16 +149,18 @@ class Plan:
 
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
     a fault, or says that the call is too heavy for that; it is None for a tool that must wait. `steps` are what a call
-    that waits goes through, in their order. A tool that only looks at the session's own calls has none of them, and
-    `takes_place` of no other. `gives_json` says that its answers are JSON, by its own type. One that
+    that waits goes through, in their order. A tool that only looks at the session's own calls `takes_place` of no
+    other. `gives_json` says that its answers are JSON, by its own type. One that
     `starts_agents` may start an agent with a channel of its own, itself or in a chain. Each call of one that is
     `in_background` becomes a job; of one that `may_ask_for_job` those whose input asks for it.
     """
 
     __slots__ = (
+        "filter_updates",
         "gives",
         "gives_json",
         "in_background",
+        "is_read_first",
         "kind",
         "limit_s",
         "may_ask_for_job",
@@ -182,6 +173,7 @@ class Plan:
         "starts_agents",
         "steps",
         "takes_place",
+        "tells_end",
     )
 
     def __init__(
@@ -198,14 +190,20 @@ class Plan:
         self.limit_s = limit_s
         self.read = read
         self.now: Now | None = None
-        self.steps: tuple[Step, ...] = (OWN_PLACE,)
-        # Whether any of them does something on the way back.
+        self.steps: tuple[Step, ...] = (READ, OWN_PLACE)
+        # Whether any of them does something on the way back, and whether none comes before the input is read.
         self.gives = False
+        self.is_read_first = True
+        # Whether an agent that ends a call early is told what its tool said at that.
+        self.tells_end = True
+        # What looks at the updates of a call before they go on, if anything does.
+        self.filter_updates: Callable[[Call, Callable[[Update], None]], UpdateFilter] | None = None
 
     def add(self, *steps: Step) -> None:
         """Have these steps too, each in its place."""
         self.steps = tuple(sorted((*self.steps, *steps), key=lambda step: step.order))
         self.gives = any(type(step).give is not Step.give for step in self.steps)
+        self.is_read_first = all(step.order is not StepOrder.BEFORE_HOOK for step in self.steps)
 
     def start(self, call: "Call") -> None:
         """Start a call of a tool that must wait: set `call.halt`, and make sure that `call.finish` comes."""
@@ -226,12 +224,6 @@ class Lookup(Enum):
 HOLD: Final = Lookup.HOLD
 
 
-class Hearer(Protocol):
-    """`Events` of a session, as breakers tell it of themselves."""
-
-    def breaker_moved(self, of: dict[str, object], *, is_open: bool) -> None: ...
-
-
 class SessionTools(Protocol):
     """`Session`, as the tools that find others use it, and breakers."""
 
@@ -241,49 +233,6 @@ class SessionTools(Protocol):
     def hearer(self) -> Hearer | None: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
-
-
-class SessionChannel(Protocol):
-    """`ChannelHost`, as a session uses it."""
-
-    share: Share
-    """Its share of the daemon's memory."""
-
-    def crowding(self, size: int) -> Fault | None: ...
-    def fit(self, content: str) -> str | Fault: ...
-
-    gate_key: Hashable
-    """The channel's key at gates: one for all channels of a foreign user, and for all agents below one agent."""
-
-    @property
-    def uid(self) -> int: ...
-    def has_answered(self, size: int) -> None: ...
-    @property
-    def is_behind(self) -> bool: ...
-    def flush(self) -> None: ...
-    def closed(self, agent: str | None) -> None: ...
-
-
-class SessionCalls(Protocol):
-    """`InFlight`, as the tools for jobs use it."""
-
-    @property
-    def jobs(self) -> Jobs: ...
-    def cancel(self, key: str | Job) -> None: ...
-
-
-class CallLookup:
-    """What a call is known by where answers are given again, `key`; and how old the answer is that it got there.
-
-    `era` is what has to be the same still when its own answer comes, for that to be kept.
-    """
-
-    __slots__ = ("age_s", "era", "key")
-
-    def __init__(self, key: bytes) -> None:
-        self.key = key
-        self.era: Hashable = None
-        self.age_s: float | None = None
 
 
 class CallContext(msgspec.Struct, frozen=True, eq=False):
@@ -308,6 +257,11 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     states: States
     places: Gate["Call"]
     """Those of the session's own calls."""
+    approver: Callable[[], AskedSession | None]
+    """Finds who is asked whether calls may run."""
+    decisions: Decisions
+    asides: Gate["Call"]
+    """Of those that come to their own places no sooner than what they wait for lets them."""
     turns: Turns
     """In the root's name: its share of a gate is one agent's, however many it calls."""
 
@@ -318,7 +272,8 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
 
 
 class Call:
-    """A call in flight. `line` is its checked and re-encoded input once that was read; `halt` ends it while it runs.
+    """A call in flight. Its `input` is None once that was read; then `line` is what was checked, encoded anew. `halt`
+    ends it while it runs.
 
     `wanted` is what its agent asked for of its answer. It is a part of the call `above`, if there is one: of a chain's,
     or of the one that its agent serves. It has `taken` so many steps of its plan, and may wait in the last of them.
@@ -331,6 +286,7 @@ class Call:
         "_at",
         "_entry",
         "above",
+        "approval",
         "child",
         "context",
         "doing",
@@ -338,6 +294,7 @@ class Call:
         "grace",
         "halt",
         "id",
+        "input",
         "leave_queue",
         "line",
         "lookup",
@@ -369,6 +326,8 @@ class Call:
         self.traceparent = traceparent
         self.wanted = AS_JSON
         self.plan: Plan | None = None
+        self.approval: Approval | None = None
+        self.input: Raw | UnsetType | None = None
         self.line: bytes | bytearray = b""
         self.dropped: list[str] = []
         self.doing: str | None = None
@@ -405,6 +364,12 @@ class Call:
     def is_beside(self) -> bool:
         """Whether it has no state: as a job for which its input asked it may be a server, and run for hours."""
         return False
+
+    def announce(self) -> None:
+        """It will take a while: tell its agent of its job, if it has one."""
+
+    def was_read(self) -> Fault | None:
+        """Its input has been read; why it is refused for what that says."""
 
     def update(self, update: Update) -> None:
         """The tool says how far it is; ignored once the call ends."""
@@ -481,12 +446,13 @@ class Call:
         self.leave_queue = None
         while self._at < len(steps):
             taken = steps[self._at].take(self)
-            if taken is not None and taken is not WAITS:
+            if taken is not None and not isinstance(taken, Waits):
                 self.finish(taken)
                 return
             self.taken = self._at = self._at + 1
             if taken is WAITS:
                 self.wait()
+            if taken is not None:
                 return
         self.begin()
 
@@ -494,6 +460,51 @@ class Call:
         """Its turn has not come."""
         assert self.plan is not None
         self.enter(CallEvent.WAIT, self.plan.limit_s, since=self._since)
+
+    def aside(
+        self, run: Callable[[], Awaitable[Outcome | None]], *, given: Outcome | None = None
+    ) -> Literal[Waits.ASIDE] | Fault:
+        """Run a step's task, which is cancelled where the call ends before; with None from it the call goes on.
+
+        On the way back, with the outcome `given` so far, a call that ran runs still: so it ends with the task.
+        """
+        # One that runs is counted among those in flight, and a stage with its chain.
+        asides = None if self.is_running or self.request is not self else self.context.asides
+        if asides is not None and asides.enter(self, self.context.turns) is not GateVerdict.IN:
+            return queue_full("agent")
+        scope = trio.CancelScope()
+
+        async def run_within() -> None:
+            outcome: Outcome | None = None
+            try:
+                with scope:
+                    outcome = await run()
+            finally:
+                if asides is not None:
+                    asides.leave(self)
+            if not self.has_ended:
+                self._resume(CANCELLED if scope.cancelled_caught else outcome, given)
+
+        if self.is_running:
+            self.halt = lambda _reason: scope.cancel()
+        else:
+            self.leave_queue = scope.cancel
+            self.enter(CallEvent.WAIT, math.inf)
+        self.spawn(run_within)
+        return ASIDE
+
+    def _resume(self, outcome: Outcome | None, given: Outcome | None) -> None:
+        if given is not None:
+            self._at -= 1
+        if outcome is not None or given is not None:
+            self.finish(outcome or given or CANCELLED)
+        else:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """What it did aside is done: take the steps that are left. Its limit counts from now."""
+        self.queued_at = trio.current_time()
+        self.context.starter.start(self)
 
     def begin(self) -> None:
         """It has taken all steps: start its tool."""
@@ -546,7 +557,7 @@ class Call:
         if plan is not None and plan.gives and self.machine.state is not CallState.STOPPING:
             while self._at:
                 given = plan.steps[self._at - 1].give(self, outcome)
-                if given is WAITS:
+                if isinstance(given, Waits):
                     return
                 self._at -= 1
                 outcome = given or outcome
@@ -562,7 +573,8 @@ class Call:
             outcome: Outcome = CANCELLED
             with scope:
                 outcome = await run()
-            self.machine.add(grace.said)
+            if self.plan is None or self.plan.tells_end:
+                self.machine.add(grace.said)
             self.finish(outcome)
 
         def halt(_reason: Reason) -> None:

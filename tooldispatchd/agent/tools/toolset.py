@@ -34,10 +34,11 @@ from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.globs import NameList, insisted
+from tooldispatchd.catalog.hookspec import tools_of
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.policy import asks_for_steps, policy_of
-from tooldispatchd.catalog.profiles import CALL_TOOL, SEARCH_TOOLS, Profile
+from tooldispatchd.catalog.profiles import CALL_TOOL, SEARCH_TOOLS, UNBOUND, Profile
 from tooldispatchd.catalog.readings import Readings, fold
 from tooldispatchd.catalog.spelling import DISTINCT, unescape
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -95,7 +96,10 @@ def compile_lifted(runtime: Runtime, key: str) -> dict[str, Plan]:
     tools = runtime.setup.catalog.tools
     profile = runtime.setup.profile_keys.profile(key.removeprefix(LIFTED))
     lifted = dict.fromkeys(name for tool in tools.values() for name in tool.needs)
-    return {name: _compile_plan(runtime, tools[name], profile) for name in lifted if tools[name].server is None}
+    plans = {name: _compile_plan(runtime, tools[name], profile) for name in lifted if tools[name].server is None}
+    # What hooks run keeps to their own tables alone.
+    asked = tools_of(runtime.setup.catalog.config.hooks)
+    return plans | {name: _compile_plan(runtime, tools[name], UNBOUND) for name in asked}
 
 
 def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan:
@@ -112,7 +116,13 @@ def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Pla
         plan = InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
     config = runtime.setup.catalog.config
     says_read_only = tool.rest is not None and tool.rest.hints.read_only_hint is True
-    policy = policy_of(config, config.agents.get(profile.name), tool=tool.name, says_read_only=says_read_only)
+    policy = policy_of(
+        config,
+        config.agents.get(profile.name),
+        tool=tool.name,
+        says_read_only=says_read_only,
+        says_harmless=plan.offered.says_harmless,
+    )
     return governed(runtime, in_mode(plan, tool), policy, ToolIdentity(partial(_parts, runtime, tool, profile)))
 
 
@@ -339,7 +349,8 @@ class Toolset:
         """The plan with the steps that the tables of its tool, the server and the profile ask for."""
         config = self._runtime.setup.catalog.config
         profile = config.agents.get(self._profile.name)
-        if declared is None and not (asks_for_steps(server.binding.spec) or asks_for_steps(profile)):
+        is_asked = asks_for_steps(server.binding.spec) or asks_for_steps(profile) or self._runtime.state.hooks
+        if declared is None and not is_asked:
             # There may be a thousand of them.
             return plan
         policy = policy_of(
@@ -348,7 +359,8 @@ class Toolset:
             tool=declared,
             server=server.binding,
             server_tool=tool.name,
-            says_read_only=tool.says_read_only,
+            says_read_only=plan.offered.says_read_only,
+            says_harmless=plan.offered.says_harmless,
         )
         binding, listed = server.binding, (tool.name, tool.input_schema, tool.output_schema, tool.annotations)
         spec = None if declared is None else config.tools[declared]

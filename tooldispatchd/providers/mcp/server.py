@@ -80,16 +80,6 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """HTTP headers that repeat some of its arguments, and where each lies in them (revision 2026-07-28)."""
     rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
 
-    @property
-    def says_read_only(self) -> bool:
-        """Whether its server says that it changes nothing."""
-        try:
-            hints = None if self.annotations is None else msgspec.json.decode(self.annotations)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            # They have been scanned, and never read.
-            return False
-        return isinstance(hints, dict) and hints.get("readOnlyHint") is True
-
 
 class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     """All that a server offers, as it said when it was last asked.

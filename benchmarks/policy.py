@@ -23,7 +23,7 @@ from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.agent.tools.toolset import compile_plans
+from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer
@@ -39,10 +39,12 @@ from tooldispatchd.children.family import open_family
 from tooldispatchd.front.timer import Timer
 
 DONE: Final = Answer("done")
-CALLS: Final = 100_000
+# How many wait, the fewest first.
+CROWDS: Final = (1_000, 10_000, 100_000)
 CHUNK: Final = 50
 QUEUES: Final = {"open": QueueSpec(concurrent=1_000_000), "often": QueueSpec(rate="999999/s burst 999999")}
 BREAKING: Final = Breaking(("tools", "t"), 5, 30.0, 10.0)
+# Each step by itself; a new one is one more row here.
 POLICIES: Final = {
     "nothing": CallPolicy(),
     "a queue with places": CallPolicy(queues=("open",)),
@@ -59,10 +61,10 @@ POLICIES: Final = {
 MOST_GROWTH: Final = 4.0
 
 
-class _Log:
+class SilentLog:
     """Nobody reads it."""
 
-    def bind(self, **_fields: object) -> "_Log":
+    def bind(self, **_fields: object) -> "SilentLog":
         return self
 
     def debug(self, event: str, **fields: object) -> None: ...
@@ -74,7 +76,7 @@ class _Log:
         raise RuntimeError(event) from error
 
 
-class _Outlet:
+class Outlet:
     """Takes what is written, and forgets it."""
 
     is_crowded = is_behind = False
@@ -91,7 +93,7 @@ class _Outlet:
         self.wants_turn = True
 
 
-class _QuickPlan(Plan):
+class QuickPlan(Plan):
     """A tool that ends at once, and yet is a call in flight."""
 
     __slots__ = ()
@@ -108,7 +110,7 @@ def _line(name: str) -> bytes:
     return b'{"__port":"tool_req","id":"1","name":"%s","input":"hullo"}\n' % name.encode()
 
 
-def _serve(host: ChannelHost, outlet: _Outlet, lines: bytes) -> None:
+def _serve(host: ChannelHost, outlet: Outlet, lines: bytes) -> None:
     host.received(lines)
     while outlet.wants_turn:
         outlet.wants_turn = False
@@ -133,7 +135,7 @@ def _instructions(serve: "partial[None]") -> int:
     return count
 
 
-def _cost(host: ChannelHost, outlet: _Outlet, name: str, rounds: int) -> tuple[float, float]:
+def cost(host: ChannelHost, outlet: Outlet, name: str, rounds: int) -> tuple[float, float]:
     """Instructions and microseconds of one call: the least of the rounds, since others use the machine too."""
     line = _line(name)
     _serve(host, outlet, line * 2)
@@ -158,22 +160,25 @@ async def _steps(rounds: int) -> list[tuple[str, ...]]:
     assert isinstance(built, Catalog)
     rows: list[tuple[str, ...]] = []
     async with open_family() as family, trio.open_nursery() as home:
-        log = _Log()
+        log = SilentLog()
         setup = Setup(built, log, logs_calls=False, uid=0)
         services = Services(setup, timer=Timer(log), home=home, family=family, checking=Checking(IN_PLACE))
         runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))
         plans = runtime.plans("default", compile_plans)
         for name, policy in POLICIES.items():
-            plans[name] = governed(runtime, _QuickPlan(name), policy, ToolIdentity(lambda: ()))
-        outlet = _Outlet(runtime.state.memory.share(0))
+            plans[name] = governed(runtime, QuickPlan(name), policy, ToolIdentity(lambda: ()))
+        outlet = Outlet(runtime.state.memory.share(0))
         host = ChannelHost(runtime, outlet, lambda _host: None, entrance=Entrance(), visitor=Visitor(0, 0))
         base: tuple[float, float] | None = None
         for name in ("inline", *POLICIES):
-            instructions, micros = _cost(host, outlet, name, rounds)
+            instructions, micros = cost(host, outlet, name, rounds)
             base = (instructions, micros) if name == "nothing" else base
             added = ("", "") if base is None else (f"{instructions - base[0]:+.0f}", f"{micros - base[1]:+.1f}")
             shown = "an inline call without policy" if name == "inline" else f"a call in flight, {name}"
             rows.append((shown, f"{instructions:.0f}", added[0], f"{micros:.1f}", added[1]))
+        _serve(host, outlet, b'{"__port":"select","tools":{"nothing":false}}\n')
+        instructions, micros = cost(host, outlet, "inline", rounds)
+        rows.insert(1, ("the same, another tool is switched off", f"{instructions:.0f}", "", f"{micros:.1f}", ""))
         host.ended()
     return rows
 
@@ -210,11 +215,11 @@ def measure(quick: bool) -> Table:
     rows = trio.run(_steps, 20 if quick else 400)
     growth = 0.0
     for agents in (1, 100, 10_000):
-        few, many = (_waiting(min(agents, calls), calls) for calls in (1_000, CALLS))
-        for what, before, after in zip(("waits", "has its turn, and ends", "is cancelled"), few, many, strict=True):
-            growth = max(growth, after / before)
-            shown = f"one of {CALLS:,} of {agents:,} agents {what}; in brackets, of 1,000"
-            rows.append((shown, "", "", f"{after:.1f} ({before:.1f})", ""))
+        costs = zip(*(_waiting(min(agents, calls), calls) for calls in CROWDS), strict=True)
+        for what, by_crowd in zip(("waits", "has its turn, and ends", "is cancelled"), costs, strict=True):
+            growth = max(growth, by_crowd[-1] / by_crowd[0])
+            shown = f"one of {', '.join(f'{calls:,}' for calls in CROWDS)} calls of {agents:,} agents {what}"
+            rows.append((shown, "", "", ", ".join(f"{cost:.1f}" for cost in by_crowd), ""))
     bar = f"at most {MOST_GROWTH:g} times what it costs among 1,000"
     promise = Bar("a call that waits among 100,000 in one queue", bar, f"{growth:.1f} times", growth <= MOST_GROWTH)
     columns = ("what", "instructions", "added", "us of CPU", "added")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import (
+    audit,
     expressions,
     front,
     hostile,
@@ -36,6 +37,7 @@ BENCHMARKS: Final[dict[str, Callable[[bool], Table]]] = {
     "mcp_http": mcp_http.measure,
     "mcp_face": mcp_face.measure,
     "policy": policy.measure,
+    "audit": audit.measure,
     "pool": pool.measure,
     "process": process.measure,
     "rest": rest.measure,

@@ -1,7 +1,7 @@
 """Tools of the toolbox: through the daemon, called directly, and as MCP servers offer the like over stdio.
 
-One call at a time. A direct call has neither fork nor sandbox; `current_date` has both and does next to nothing, so it
-says what a warm fork under Landlock costs by itself.
+One call at a time. A direct call has neither a process of its own nor a sandbox; `current_date` has both and does next
+to nothing, so it says what a call of a worker under Landlock costs by itself.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ def measure(quick: bool) -> Table:
         rows=[_row(label, each) for label, each in times.items()],
         bars=_bars(times),
         notes=(
-            "One call in flight. current_date is an empty call: what a warm fork under Landlock costs by itself.",
+            "One call in flight. current_date is an empty call: what one of a worker under Landlock costs by itself.",
             "edit replaces one word of a file of 40 lines; read reads it. server-filesystem has no search in contents.",
             *(() if FILESYSTEM.exists() else ("Not measured: server-filesystem; `make servers` installs it.",)),
         ),

@@ -63,7 +63,7 @@ def _tool(name: str, tool: Tool) -> str:
     lines.append(BEHAVIOURS[str(does["name"])](does))
     if "limit_ms" in tool:
         lines.append(f"call_s = {int(str(tool['limit_ms'])) / 1000}")
-    lines += [f"{key} = {text(tool[key])}" for key in ("title", "description", "hint", "doc") if key in tool]
+    lines += [f"{key} = {text(tool[key])}" for key in ("title", "description", "hint", "doc", "tags") if key in tool]
     return "\n".join(lines) + "\n"
 
 

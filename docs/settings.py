@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import inspect as kinds
 
-from tooldispatchd.catalog import policyspec, restspecs, specs, toolboxspecs
+from tooldispatchd.catalog import auditspec, policyspec, restspecs, specs, toolboxspecs
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.hookspec import HookSpec
 from tooldispatchd.catalog.openapispec import OpenApiSpec
@@ -27,6 +27,7 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         specs.Config,
         specs.DaemonSpec,
         specs.LimitsSpec,
+        auditspec.AuditSpec,
         specs.ToolSpec,
         specs.ProcessSpec,
         specs.McpSpec,

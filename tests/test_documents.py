@@ -40,7 +40,6 @@ MIB: Final = 1024 * 1024
 # Codes that no conversation can show yet, or ever.
 NOT_SHOWN: Final = {
     "unknown_handle": "comes with stored content",
-    "provider_native": "comes with the forms of models' providers",
     "budget_exceeded": "comes with budgets",
     "internal_error": "is a defect, which nobody can order; tests/agent/session/test_host.py makes one",
 }

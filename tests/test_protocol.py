@@ -27,6 +27,7 @@ STRUCTS: Final[dict[tuple[str, str], type[msgspec.Struct]]] = {
     ("parsed", "daemon"): messages.Parsed,
     ("tool_update", "daemon"): messages.ToolUpdate,
     ("tools", "agent"): messages.ToolsReq,
+    ("select", "agent"): messages.Select,
     ("tools", "daemon"): messages.ToolsLine,
     ("tools_changed", "daemon"): messages.ToolsChangedLine,
     ("approve_req", "daemon"): messages.ApproveReq,

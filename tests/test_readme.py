@@ -88,7 +88,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
-@pytest.mark.parametrize("block", blocks("jsonl played"), ids=["whole", "short", "many", "jobs", "text"])
+@pytest.mark.parametrize("block", blocks("jsonl played"), ids=["whole", "short", "many", "jobs", "switched", "text"])
 def test_a_conversation_of_the_readme_holds_against_a_daemon(block: str, address: Path) -> None:
     play(steps_of(block), address)
 

@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "call": "call one tool and print its answer",
     "run": "run an agent with a tool channel of its own",
     "mcp": "serve an MCP client, or install the entry",
+    "audit": "show which calls there were, from the store of the audit",
     "login": "log in at a server that wants OAuth",
     "cache": "list or clear the answers that are kept in a file",
     "openapi": "show the tools that a document of OpenAPI makes, or fetch it",

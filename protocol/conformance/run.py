@@ -36,7 +36,20 @@ FIXTURES = PROTOCOL / "fixtures"
 SCHEMAS = PROTOCOL / "schema" / "1"
 
 LEVELS = (
-    *("core", "agents", "jobs", "updates", "events", "questions", "views", "auth", "limits", "short", "servers"),
+    *(
+        "core",
+        "agents",
+        "jobs",
+        "updates",
+        "events",
+        "questions",
+        "views",
+        "auth",
+        "limits",
+        "short",
+        "select",
+        "servers",
+    ),
     "product",
 )
 # A level, or a need, and the capability in `ready` that says whether a daemon has it.
@@ -50,6 +63,7 @@ CAPABILITIES = {
     "auth": "auth",
     "limits": "limits",
     "short": "short",
+    "select": "select",
     "meta": "meta",
     "value": "value",
     "content": "content",

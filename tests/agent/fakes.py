@@ -11,6 +11,7 @@ from msgspec import Raw, UnsetType
 from trio.abc import ReceiveStream, SendStream
 from trio.testing import memory_stream_pair
 
+from tooldispatchd.agent.calls.auditing import AuditSink
 from tooldispatchd.agent.calls.call import Call, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Checking, Reader
 from tooldispatchd.agent.calls.steps import GateStep
@@ -19,7 +20,7 @@ from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.subagents import SubAgents
-from tooldispatchd.agent.tools.toolset import compile_plans
+from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer
@@ -243,7 +244,11 @@ def small_catalog(limits: LimitsSpec | None = None) -> Catalog:
 
 @asynccontextmanager
 async def open_runtime(
-    catalog: Catalog, *plans: Plan, patience_s: float = FAR_S, logs_calls: bool = True
+    catalog: Catalog,
+    *plans: Plan,
+    patience_s: float = FAR_S,
+    logs_calls: bool = True,
+    audit: AuditSink | None = None,
 ) -> AsyncIterator[Runtime]:
     """A runtime whose default profile has `plans` for its tools besides those declared.
 
@@ -265,7 +270,9 @@ async def open_runtime(
                     lender = SubAgents(front)
                 # What runs on a clock of its own must not wait for processes.
                 checking = Checking(IN_PLACE)
-                services = Services(setup, timer=timer, home=home, family=family, lender=lender, checking=checking)
+                services = Services(
+                    setup, timer=timer, home=home, family=family, lender=lender, checking=checking, audit=audit
+                )
                 runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=1000))
                 if plans:
                     add_plans(runtime, *plans)

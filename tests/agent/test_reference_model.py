@@ -47,6 +47,8 @@ ids = st.sampled_from(["1", "2", ""])
 requests = st.fixed_dictionaries(
     {"id": ids, "name": names | job_names}, optional={"input": inputs, "agent": agents, "background": st.booleans()}
 )
+switched_tags = st.dictionaries(st.sampled_from(["numbers", "text", "none"]), st.booleans(), max_size=2)
+switched_tools = st.dictionaries(st.sampled_from(["*", "echo", "double", "job_list"]), st.booleans(), max_size=2)
 lines = (
     said(
         "hello",
@@ -55,12 +57,14 @@ lines = (
         spec=specs,
         meta=st.booleans(),
         schemas=forms,
+        select=st.none() | st.fixed_dictionaries({"tags": switched_tags, "tools": switched_tools}),
         answers=st.just(["approve"]),
     )
     | requests
     | requests.map(lambda request: {"__port": "tool_req", **request})
     | requests.map(lambda request: {"__port": "tool_req", "msg": request})
-    | said("tools", schemas=forms)
+    | said("tools", schemas=forms, tags=switched_tags, tools=switched_tools)
+    | said("select", schemas=forms, tags=switched_tags, tools=switched_tools)
     | said("bye")
     | said("ping", t=inputs)
     | said("tool_cancel", id=st.just("1"))

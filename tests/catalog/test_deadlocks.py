@@ -6,6 +6,7 @@ import pytest
 
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.policyspec import QueueSpec
+from tooldispatchd.catalog.restspecs import RestApiSpec, RestSpec
 from tooldispatchd.catalog.specs import Config, LimitsSpec, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
 
 QUEUES = {name: QueueSpec(concurrent=1) for name in ("a", "b")}
@@ -40,6 +41,7 @@ def found(
         tools=dict(tools),
         processes=dict(processes),
         mcp={"s": McpSpec(command="x", queue="a")},
+        rest={"api": RestApiSpec(base_url="http://x/", queue="a")},
         agents={"default": profile or ProfileSpec(tools=tuple(tools))},
     )
     built = build_catalog(config)
@@ -50,6 +52,14 @@ def test_a_stage_that_would_wait_for_its_own_chain() -> None:
     tools = {"t": program(queue="a"), "c": made_of("line", queue="a")}
     why = "a call of c has queue a, for which t would wait, that is called below it"
     assert found(tools, {"line": chain("lift(t)")}) == [("tools.c", why)]
+
+
+def test_a_stage_whose_api_has_the_queue_of_the_chain() -> None:
+    request = ToolSpec(rest=RestSpec(api="api", path="/"), type="{x: int} -> json")
+    tools = {"t": request, "c": ToolSpec(process="line", queue="a")}
+    line = ProcessSpec(kind="plumb", type="!{x: int} -> !json", chain=("lift(t)",))
+    why = "a call of c has queue a, for which t would wait, that is called below it"
+    assert found(tools, {"line": line}) == [("tools.c", why)]
 
 
 def test_a_stage_of_a_chain_within_the_chain() -> None:

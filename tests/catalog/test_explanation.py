@@ -401,6 +401,8 @@ def test_a_function_says_what_is_forked_ahead_and_when_its_parent_is_replaced() 
 def test_a_resident_function_says_when_a_worker_is_replaced() -> None:
     spec = ToolSpec(python="a:b", resident=True)
     assert list(program_lines(spec, ALL)) == ["a worker is replaced after 10000 calls, or at 1G", FREE]
+    counted = ToolSpec(python="a:b", resident=True, memory="64M")
+    assert next(program_lines(counted, ALL)) == "its warm parent is replaced after 10000 calls, or at 1G"
 
 
 def test_a_profile_says_its_bounds_without_means() -> None:

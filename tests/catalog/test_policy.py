@@ -5,6 +5,7 @@ import pytest
 from tooldispatchd.catalog.catalog import build_catalog
 from tooldispatchd.catalog.policy import Breaking, CallPolicy, breaking_of, policy_of, rate_of
 from tooldispatchd.catalog.policyspec import QueueSpec
+from tooldispatchd.catalog.restspecs import RestApiSpec, RestSpec
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
 
@@ -61,6 +62,20 @@ def test_a_tool_and_its_server_have_a_breaker_each() -> None:
         Breaking(("tools", "t"), 2, 60.0, 0.5),
         Breaking(("mcp", "s"), 5, 30.0, 10.0),
     )
+
+
+def test_an_apis_table_holds_for_each_of_its_tools() -> None:
+    api = RestApiSpec(
+        base_url="http://x/", queue="a", priority="low", exclusive="x", breaker="5 in 30s, rest 10s", idempotent=True
+    )
+    rest = RestSpec(api="api", path="/")
+    config = Config(queues=QUEUES, rest={"api": api}, tools={"t": ToolSpec(rest=rest, queue="b", exclusive="y")})
+    posted = policy_of(config, None, tool="t")
+    assert posted == CallPolicy(
+        queues=("b", "a"), priority="low", exclusive=("x", "y"), breakers=(Breaking(("rest", "api"), 5, 30.0, 10.0),)
+    )
+    got = policy_of(config, None, tool="t", says_read_only=True, says_idempotent=True)
+    assert (got.is_reader, got.retried_by) == (True, ("rest", "api"))
 
 
 @pytest.mark.parametrize(

@@ -85,12 +85,19 @@ def _shown_texts(kind: inspect.Type, path: tuple[str, ...]) -> Iterator[str]:
 
 def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
     confined = {"read", "write", "user", "group", "memory", "file_size", "output_bytes"}
-    specs = {"McpSpec", "ToolSpec", "ProcessSpec", "ProfileSpec", "ToolboxSpec"}
-    policed = {"McpSpec", "ToolSpec", "ToolboxSpec"}
+    specs = {"McpSpec", "ToolSpec", "ProcessSpec", "ProfileSpec", "ToolboxSpec", "HookSpec"}
+    apis = {"RestApiSpec", "OpenApiSpec"}
+    policed = {"McpSpec", "ToolSpec", "ToolboxSpec"} | apis
     assert set(_shown_texts(inspect.type_info(Config), ())) == {
         *(f"{spec}.{key}" for spec in specs for key in confined),
-        *(f"{spec}.{key}" for spec in policed for key in ("queue", "exclusive", "breaker", "cache")),
-        *("ProfileSpec.queue", "QueueSpec.rate", "CacheSpec.store", "McpSpec.read_only", "McpSpec.idempotent"),
+        *(f"{spec}.{key}" for spec in policed for key in ("queue", "exclusive", "breaker")),
+        *(f"{spec}.{key}" for spec in policed - apis | {"ProfileSpec"} for key in ("when", "approve")),
+        *("RuleSpec.rule", "RuleSpec.reason", "ProfileSpec.approver"),
+        *("HookSpec.tools", "HookSpec.names", "HookSpec.cwd", "HookSpec.venv"),
+        *("AuditSpec.store", "AuditSpec.keep", "AuditSpec.max_bytes"),
+        *("McpSpec.cache", "ToolSpec.cache", "ToolboxSpec.cache", "CacheSpec.store"),
+        *("McpSpec.tags", "ToolSpec.tags", "ToolboxSpec.tags", "ProfileSpec.deny"),
+        *("ProfileSpec.queue", "QueueSpec.rate", "McpSpec.read_only", "McpSpec.idempotent"),
         *("Config.types", "Config.plumb", "Config.mcp_json", "DaemonSpec.listen"),
         *("ToolboxSpec.tools", "ToolboxSpec.deny", "ToolboxSpec.prefix", "ToolboxSpec.workspace"),
         *("OpenApiSpec.operations", "OpenApiSpec.tags", "OpenApiSpec.paths", "OpenApiSpec.deny", "OpenApiSpec.prefix"),

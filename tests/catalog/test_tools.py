@@ -131,7 +131,7 @@ TYPE = ("tools", "t", "type")
                 Problem(
                     ("tools", "t"),
                     "a tool has exactly one way to run, this one has none",
-                    allowed="process, mcp, inline, map, command, python, rest, builtin",
+                    allowed="process, mcp, inline, map, command, python, rest, native, builtin",
                 )
             ],
         ),
@@ -141,7 +141,7 @@ TYPE = ("tools", "t", "type")
                 Problem(
                     ("tools", "t"),
                     "a tool has exactly one way to run, this one has inline and map",
-                    allowed="process, mcp, inline, map, command, python, rest, builtin",
+                    allowed="process, mcp, inline, map, command, python, rest, native, builtin",
                 )
             ],
         ),

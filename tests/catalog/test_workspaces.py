@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tooldispatchd.catalog.catalog import build_catalog
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
-from tooldispatchd.catalog.workspaces import escaped, is_within, segments, workspace_problems
+from tooldispatchd.catalog.workspaces import escaped, is_within, segments
 
 NAMES = st.none() | st.text(min_size=1, max_size=400) | st.text("._-%/a", min_size=1, max_size=8)
 TOOL = ToolSpec(command=("true",), cwd="workspace")
@@ -99,12 +99,10 @@ def test_servers_and_agents_in_chains_are_looked_at_too() -> None:
     assert [each.path for each in problems(config)] == [("processes", "p"), ("mcp", "s")]
 
 
-def test_neither_a_shared_server_nor_a_worker_that_is_shut_in_can_have_one() -> None:
+def test_a_shared_server_can_have_none() -> None:
     shared = McpSpec(command="server", cwd="workspace", shared=True)
-    worker = ToolSpec(command=("true",), write=("workspace",), resident=True)
     found = problems(Config(mcp={"s": shared}, agents={"a": ProfileSpec(mcp=("s",), workspaces=("/srv",))}))
     assert [each.path for each in found] == [("mcp", "s")]
-    assert [each.path for each in workspace_problems(Config(tools={"t": worker}), {}, {})] == [("tools", "t")]
 
 
 def test_what_no_profile_offers_needs_none() -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -47,7 +47,8 @@ class EitherAgent(Protocol):
         servers: bool = False,
         on_tools_changed: Callable[[list[Entry]], object] | None = None,
     ) -> ShownReady: ...
-    async def tools(self) -> list[ToolView]: ...
+    async def tools(self, **switched: Mapping[str, bool]) -> list[ToolView]: ...
+    async def select(self, **switched: Mapping[str, bool]) -> list[ToolView]: ...
     async def tools_in(self, form: Form) -> list[Entry]: ...
     async def call(
         self,
@@ -82,8 +83,12 @@ class BlockingAgent:
     async def hello_in(self, form: Form, **fields: Any) -> ShownReady:
         return self._agent.hello(schemas=form, **fields)
 
-    async def tools(self) -> list[ToolView]:
-        return self._agent.tools()
+    async def tools(self, **switched: Any) -> list[ToolView]:
+        tools: list[ToolView] = self._agent.tools(**switched)
+        return tools
+
+    async def select(self, **switched: Any) -> list[ToolView]:
+        return self._agent.select(**switched)
 
     async def tools_in(self, form: Form) -> list[Entry]:
         return self._agent.tools(form)
@@ -140,8 +145,12 @@ class TrioAgent:
     async def hello_in(self, form: Form, **fields: Any) -> ShownReady:
         return await self._agent.hello(schemas=form, **fields)
 
-    async def tools(self) -> list[ToolView]:
-        return await self._agent.tools()
+    async def tools(self, **switched: Any) -> list[ToolView]:
+        tools: list[ToolView] = await self._agent.tools(**switched)
+        return tools
+
+    async def select(self, **switched: Any) -> list[ToolView]:
+        return await self._agent.select(**switched)
 
     async def tools_in(self, form: Form) -> list[Entry]:
         return await self._agent.tools(form)

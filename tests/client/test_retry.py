@@ -24,6 +24,19 @@ tools = ["echo"]
 tools = ["echo", "stuck"]
 token = "open sesame"
 """
+TAGGED = """
+[tools.echo]
+type = "json -> json"
+inline = "id"
+tags = ["text"]
+[tools.copy]
+type = "json -> (json, json)"
+inline = "copy"
+[tools.stuck]
+command = ["sleep", "86395"]
+[agents.both]
+tools = ["echo", "copy"]
+"""
 READY = {"__port": "ready", "profile": "p", "protocol": 1, "tools": [], "warnings": []}
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
@@ -93,6 +106,25 @@ async def test_after_a_restart_the_session_is_opened_anew_with_the_same_hello(
                 assert (await client.agent("named").call("echo", 2)).content == "2"
                 with pytest.raises(FaultError, match="not_allowed"):
                     await named.call("stuck", 1)
+
+
+async def test_what_was_switched_off_is_off_on_a_new_channel_too(kind: str, tmp_path: Path) -> None:
+    with daemon_on(tmp_path, TAGGED) as first:
+        async with retrying(kind, str(tmp_path / "dispatch.sock")) as client:
+            await client.hello("both")
+            everything = [tool.name for tool in await client.tools()]
+            assert "echo" not in [tool.name for tool in await client.select(tags={"text": False})]
+            only = {"*": False, "echo": True}
+            assert [(tool.name, tool.tags) for tool in await client.tools(tools=only)] == [("echo", ("text",))]
+            with pytest.raises(FaultError, match="not_allowed"):
+                await client.select(tools={"stuck": True})
+            first.process.terminate()
+            first.process.wait(PATIENCE_S)
+            with daemon_on(tmp_path, TAGGED):
+                with pytest.raises(FaultError, match="not_allowed"):
+                    await client.call("echo", 1)
+                assert (await client.call("copy", 1)).content == "[1,1]"
+                assert [tool.name for tool in await client.select(tags={"text": True})] == everything
 
 
 async def test_a_call_that_was_under_way_is_never_sent_again(kind: str, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import copy
+import os
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.config.expansion import expand, expand_file
 from tooldispatchd.config.key_patterns import Table
+from tooldispatchd.config.secret_sources import SecretSources
 
 HERE = Path("/etc/x")
 
@@ -111,10 +113,10 @@ EXPANDED_SERVER = {
     "args": ["1"],
     "env": {"X": "1"},
     "headers": {"X-${A}": "1"},
-    "token": "${A}",
+    "token": "1",
     "token_env": "${A}",
     "token_file": "/etc/x/1",
-    "oauth": {"client_id": "${A}", "client_secret_file": "/etc/x/x/1", "private_key_file": "/1"},
+    "oauth": {"client_id": "1", "client_secret_file": "/etc/x/x/1", "private_key_file": "/1"},
     "ca": "/etc/x/1.pem",
     "cert": "/1.pem",
     "key": "/etc/x/../1.key",
@@ -298,3 +300,70 @@ def test_a_file_that_is_not_there_is_a_problem_without_its_name(tmp_path: Path) 
     table: Table = {"rest": {"a": {"headers": {"X": "${file:hunter2}"}}}}
     [problem] = expand(table, {}, tmp_path)
     assert problem.why == "cannot read the value's file: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [("a$b$$c", "a$b$$c"), ("${A}", "1"), ("x$$${A}", "x$1"), ("", "")],
+)
+def test_a_token_is_taken_as_it_is_written_unless_it_has_a_variable(text: str, meaning: str) -> None:
+    table: Table = {"agents": {"a": {"token": text}}, "tools": {"t": {"options": {"keys": [text, 1]}}}}
+    assert expand(table, {"A": "1"}, HERE) == []
+    assert table == {"agents": {"a": {"token": meaning}}, "tools": {"t": {"options": {"keys": [meaning, 1]}}}}
+
+
+def test_a_text_may_hold_a_credential_of_systemd(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    sources = SecretSources({"CREDENTIALS_DIRECTORY": str(tmp_path)}, HERE)
+    table: Table = {"mcp": {"a": {"headers": {"Authorization": "Bearer ${credential:token}"}}}}
+    assert expand(table, {}, HERE, sources) == []
+    assert table == {"mcp": {"a": {"headers": {"Authorization": "Bearer s3cret"}}}}
+    assert sources.known == {"s3cret"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("${credential:../token}", "no credential can have this name"),
+        ("${credential:other}", "cannot read the credential's file: No such file or directory"),
+        ("${command:'}", "no command"),
+        ("${command:not-there-at-all}", "cannot run the command: No such file or directory"),
+        ("${command:sh -c 'echo s3cret; exit 3'}", "the command ended with code 3: run it by itself to see why"),
+        ("${command:head -c 70000 /dev/zero}", "the command printed more than 65536 bytes"),
+        ("${command:printf '\\377'}", "the command printed what is not UTF-8"),
+    ],
+)
+def test_what_cannot_be_read_as_a_secret_is_a_problem_that_does_not_hold_it(
+    text: str, why: str, tmp_path: Path
+) -> None:
+    table: Table = {"mcp": {"a": {"args": [text]}}}
+    environ = {"CREDENTIALS_DIRECTORY": str(tmp_path), "PATH": os.environ["PATH"]}
+    (problem,) = expand(table, environ, HERE)
+    assert problem.why == why
+
+
+def test_there_are_no_credentials_without_systemd() -> None:
+    (problem,) = expand({"mcp": {"a": {"args": ["${credential:token}"]}}}, {}, HERE)
+    assert problem.why == "there is no $CREDENTIALS_DIRECTORY"
+
+
+def test_a_text_may_hold_what_a_command_prints_which_is_run_once(tmp_path: Path) -> None:
+    text = f'${{command:sh -c \'echo x >> "{tmp_path}/runs"; echo "a b"\'}}'
+    table: Table = {"mcp": {"a": {"args": [text, text]}}}
+    assert expand(table, {"PATH": os.environ["PATH"]}, HERE) == []
+    assert table == {"mcp": {"a": {"args": ["a b", "a b"]}}}
+    assert (tmp_path / "runs").read_text() == "x\n"
+
+
+def test_where_commands_are_not_run_something_stands_in_their_place(tmp_path: Path) -> None:
+    sources = SecretSources({}, HERE, runs_commands=False)
+    table: Table = {"mcp": {"a": {"url": "${command:false}"}}}
+    assert expand(table, {}, HERE, sources) == []
+    assert table == {"mcp": {"a": {"url": "http://command.invalid/"}}}
+
+
+def test_variables_with_the_name_of_a_secret_are_known_as_such() -> None:
+    sources = SecretSources({}, HERE)
+    table: Table = {"mcp": {"a": {"args": ["${API_TOKEN}", "${PLACE}"]}}}
+    assert expand(table, {"API_TOKEN": "s3cret", "PLACE": "here"}, HERE, sources) == []
+    assert sources.known == {"s3cret"}

@@ -186,7 +186,7 @@ def test_a_mistake_is_told_where_it_stands(tmp_path: Path) -> None:
         ({"rateLimit": 5}, "restTools.a.rateLimit: unknown key"),
         ({"parameterSchema": {}}, 'restTools.a.parameterSchema: unknown key\n    did you mean "parametersSchema"?'),
         ({"method": "TRACE"}, "restTools.a.method: no such choice"),
-        ({"queue": "slow"}, 'restTools.a.queue: not yet available\n    allowed: "default", or to leave it out'),
+        ({"queue": "slow"}, "restTools.a.queue: no such queue in [queues]"),
         ({"cache": "1 hour"}, "restTools.a.cache: for how long is not to be read from this"),
         ({"streaming": {"mode": "sse"}}, "restTools.a.streaming.mode: no such choice"),
         ({"url": "https://x.example/${API_KEY}"}, "restTools.a.url: the environment has no API_KEY"),
@@ -206,6 +206,15 @@ def test_a_request_whose_answers_are_given_again_changes_nothing(tmp_path: Path,
     entry = {"method": "POST", "url": "https://x.example/", "queue": "default", "cache": cache}
     spec = load(tmp_path, {"restTools": {"a": entry}}).tools["a"].spec
     assert (spec.cache, spec.read_only) == kept
+
+
+def test_a_request_waits_in_the_queue_that_it_names_and_in_the_default_one_where_there_is_one(tmp_path: Path) -> None:
+    requests = {name: {"method": "GET", "url": f"https://{name}.example/"} for name in ("a", "b")}
+    requests["a"]["queue"] = "slow"
+    queues = {"slow": {"concurrent": 1}}
+    for more, found in (({}, None), ({"default": {"concurrent": 8}}, "default")):
+        tools = load(tmp_path, {"restTools": requests, "queues": queues | more}).config.tools
+        assert {name: tool.queue for name, tool in tools.items()} == {"a": "slow", "b": found}
 
 
 def test_a_name_is_declared_once(tmp_path: Path) -> None:

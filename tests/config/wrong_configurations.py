@@ -23,8 +23,8 @@ t.toml:3: mcp.github.prefx: unknown key
         """\
 cannot use t.toml: 1 problem
 t.toml:2: zebra: unknown key
-    allowed: one of agent_command, agents, cache, daemon, hooks, http_auth, limits, mcp, mcp_json, openapi, plumb, \
-processes, queues, rest, restTools, toolbox, tools, types""",
+    allowed: one of agent_command, agents, audit, cache, daemon, hooks, http_auth, limits, mcp, mcp_json, openapi, \
+plumb, processes, queues, rest, restTools, toolbox, tools, types""",
     ),
     "a dotted key and an inline table": (
         """\
@@ -285,7 +285,8 @@ cannot use t.toml: 5 problems
 t.toml:3: mcp.a.args[0]: the environment has no MISSING
     seen a string; allowed: "${MISSING:-default}"
 t.toml:3: mcp.a.args[1]: "${" begins no variable that can be read
-    seen a string; allowed: "${NAME}", "${NAME:-default}", "${file:PATH}", or "$$" for a dollar
+    seen a string; allowed: "${NAME}", "${NAME:-default}", "${file:PATH}", "${credential:NAME}", "${command:WORDS}", \
+or "$$" for a dollar
 t.toml:4: mcp.a.cwd: is empty once its variables are in place
     seen "${EMPTY}"
 t.toml:6: mcp.a.env.TOKEN: the environment has no TOKEN
@@ -322,7 +323,9 @@ token = ["s3cret"]
 token_fil = "s3cret"
 """,
         """\
-cannot use t.toml: 6 problems
+cannot use t.toml: 7 problems
+t.toml:9: agents.c.token: the environment has no S3CRET
+    seen a string; allowed: "${S3CRET:-default}"
 t.toml:10: agents.c.uid: wrong kind of value
     seen true; allowed: a number or a name, or a list of them
 t.toml:14: agents.d.jobs: wrong kind of value
@@ -346,7 +349,7 @@ token_env = "S3CRET"
 uid = ["root", "s3-nobody", -1]
 gid = []
 [agents.c]
-token = "${S3CRET}"
+token = "${EMPTY}"
 uid = 0
 gid = "s3-nobody"
 [agents.d]
@@ -376,8 +379,8 @@ t.toml:6: agents.b.uid[2]: not a number of a user or a group
     seen -1; allowed: a whole number, at least 0 and at most 4294967294
 t.toml:7: agents.b.gid: admits nobody
     seen an array; allowed: a number or a name, or a list of them that is not empty
-t.toml:9: agents.c.token: a token is taken as it is written
-    seen a string; allowed: "token_env", for one in the environment
+t.toml:9: agents.c.token: the token is empty
+    seen a string; allowed: 1 to 4096 bytes
 t.toml:11: agents.c.gid: no such group
     seen "s3-nobody"
 t.toml:13: agents.d.token_file: cannot read the token's file: No such file or directory

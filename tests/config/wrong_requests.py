@@ -151,7 +151,7 @@ cannot use t.toml: 4 problems
 t.toml:2: tools.a.type: the parameters of a request are a record, and string is none
     seen "string -> json"
 t.toml:4: tools.b: a tool has exactly one way to run, this one has command and rest
-    allowed: process, mcp, inline, map, command, python, rest, builtin
+    allowed: process, mcp, inline, map, command, python, rest, native, builtin
 t.toml:9: tools.c.annotations: only a tool with rest has annotations
 t.toml:11: tools.d.rest.map: column 7: Syntax error: no viable alternative at input '.'
     seen "input.\"""",

@@ -124,8 +124,8 @@ token = "${S3CRET}"
 """,
         """\
 cannot use t.toml: 1 problem
-t.toml:3: mcp.a.token: a token is taken as it is written
-    seen a string; allowed: "token_env", for one in the environment""",
+t.toml:3: mcp.a.token: the environment has no S3CRET
+    seen a string; allowed: "${S3CRET:-default}\"""",
     ),
     "a token's file that is not there": (
         """\

@@ -241,7 +241,8 @@ cannot use t.toml: 4 problems
 t.toml:2: tools.a.mcp.command: the environment has no MISSING
     seen a string; allowed: "${MISSING:-default}"
 t.toml:2: tools.a.mcp.args[0]: "${" begins no variable that can be read
-    seen a string; allowed: "${NAME}", "${NAME:-default}", "${file:PATH}", or "$$" for a dollar
+    seen a string; allowed: "${NAME}", "${NAME:-default}", "${file:PATH}", "${credential:NAME}", "${command:WORDS}", \
+or "$$" for a dollar
 t.toml:2: tools.a.mcp.env.A: the environment has no MISSING
     seen a string; allowed: "${MISSING:-default}"
 t.toml:2: tools.a.mcp.cwd: is empty once its variables are in place

@@ -9,7 +9,7 @@ type = "int -> int"
         """\
 cannot use t.toml: 1 problem
 t.toml:1: tools.a: a tool has exactly one way to run, this one has none
-    allowed: process, mcp, inline, map, command, python, rest, builtin""",
+    allowed: process, mcp, inline, map, command, python, rest, native, builtin""",
     ),
     "a tool with two ways to run": (
         """\
@@ -24,7 +24,7 @@ command = "x"
         """\
 cannot use t.toml: 1 problem
 t.toml:1: tools.a: a tool has exactly one way to run, this one has process and mcp
-    allowed: process, mcp, inline, map, command, python, rest, builtin""",
+    allowed: process, mcp, inline, map, command, python, rest, native, builtin""",
     ),
     "arguments of a tool that is no command": (
         """\

@@ -37,10 +37,10 @@ VALUES: Final[tuple[object, ...]] = (
 )
 KEYS: Final = (
     *("__port", "id", "name", "input", "agent", "deadline_ms", "background", "traceparent", "msg", "profile", "token"),
-    *("spec", "schemas", "meta", "updates", "answers", "t", "allow", "result", "refuse", "unknown"),
+    *("spec", "schemas", "meta", "updates", "answers", "t", "allow", "result", "refuse", "unknown", "tags", "tools"),
 )
 PORTS: Final = (
-    *("hello", "tool_req", "tool_cancel", "tool_background", "tools", "parse"),
+    *("hello", "tool_req", "tool_cancel", "tool_background", "tools", "select", "parse"),
     *("ping", "pong", "bye", "approve_resp", "ask_resp", "fault"),
 )
 # Pieces that parsers stumble over.
@@ -77,7 +77,9 @@ def make_line(chance: random.Random) -> bytes:
         case 5:
             return encode({"__port": "ping", "t": chance.choice(VALUES)})
         case 6:
-            return encode({"__port": "tools", **place})
+            switched = {key: {chance.choice(TOOLS): chance.random() < 0.7} for key in ("tags", "tools")}
+            port = chance.choice(("tools", "select"))
+            return encode({"__port": port, **place, **({} if chance.random() < 0.5 else switched)})
         case 7 if agent is not None or chance.random() < 0.2:
             return encode({"__port": "bye", **place})
         case 8:

@@ -54,6 +54,7 @@ class Kind(StrEnum):
 KINDS: Final = {
     "hello": Kind.HELLO,
     "tools": Kind.TOOLS,
+    "select": Kind.TOOLS,
     "parse": Kind.PARSE,
     "ping": Kind.PING,
     "bye": Kind.BYE,

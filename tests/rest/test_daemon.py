@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -198,6 +199,21 @@ def test_many_calls_share_connections_that_are_closed_with_the_daemon(tmp_path: 
         daemon.process.terminate()
         assert daemon.process.wait(10) == 0
         until(lambda: api.closed == api.connections)
+
+
+def test_requests_that_only_read_share_what_their_api_has_for_itself(tmp_path: Path) -> None:
+    # Neither is answered before both are there.
+    both = threading.Barrier(2)
+
+    def respond(_request: bytes) -> Iterator[bytes]:
+        both.wait(5)
+        yield answer()
+
+    config = CONFIG.replace("call_s = 5", 'call_s = 5\nexclusive = "api"', 1)
+    with serving(tmp_path, respond, config) as (daemon, _), daemon.agent() as agent:
+        agent.call("1", "weather", {"city": "x"})
+        agent.call("2", "weather", {"city": "y"})
+        assert {agent.hear()["is_error"], agent.hear()["is_error"]} == {False}
 
 
 def test_no_secret_is_in_the_log(tmp_path: Path) -> None:

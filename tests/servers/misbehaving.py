@@ -77,6 +77,13 @@ def echo() -> None:
         answer(call, text(arguments.get("text", "")))
 
 
+def hinted() -> None:
+    """Says of one tool that it only reads, and of one that it destroys."""
+    hints = {"look": {"readOnlyHint": True}, "wipe": {"destructiveHint": True}, "add": {}}
+    for call in calls([ECHO | {"name": name, "annotations": each} for name, each in hints.items()]):
+        answer(call, text(""))
+
+
 def remembers() -> None:
     """Says each `text` that it was told so far."""
     told: list[str] = []
@@ -400,7 +407,7 @@ MODES: dict[str, Callable[[], None]] = {
         echo, results, raw, silent, silent_calls, deaf, late, reversed_order, twice, string_id, null_id, batch,
         close_stdout, close_stdin, stubborn, grandchild, noisy, garbage, large, chatty, curious, witness, tattle,
         progress, typed, pages, endless_pages, same_page, long_list, bad_names, bad_schemas, old_revision, toolless,
-        refuses, dies_at_start, remembers,
+        refuses, dies_at_start, remembers, hinted,
     )
 }  # fmt: skip
 

@@ -32,6 +32,29 @@ def test_context_is_told_from_matches_and_gaps_are_marked() -> None:
     assert grep("HIT", context=1) == "x\n1-a\n2:HIT\n3-b\n--\n5-d\n6:HIT\n2 matching lines in 1 files."
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 8, 13, 30])
+def test_of_many_files_the_first_by_path_are_shown(limit: int) -> None:
+    # A directory comes where its name belongs among the others, whatever characters follow in theirs.
+    names = ["a", "a-b", "a.txt", "b/a", "b/c/d", "b/c.txt", "b/z", "b!", "b0", "c", *(f"d/{n:02}" for n in range(20))]
+    for name in names:
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("HIT\n")
+    first = sorted(names, key=lambda name: name.split("/"))[:limit]
+    shown = grep("HIT", limit=limit).split("\n")
+    assert shown[: 2 * limit] == [line for name in first for line in (name, "1:HIT")]
+    assert shown[2 * limit] == "30 matching lines in 30 files."
+
+
+def test_where_lines_are_too_many_to_count_the_first_are_the_same_each_time() -> None:
+    for number in range(40):
+        Path(f"f{number:02}").write_text("HIT\n" * 400)
+    first = grep("HIT", limit=500)
+    assert first.split("\n")[:2] == ["f00", "1:HIT"]
+    assert "10,000 matching lines in 25 files." in first
+    assert grep("HIT", limit=500) == first
+
+
 def test_what_is_beyond_the_limit_is_counted_without_its_context() -> None:
     Path("x").write_text("HIT\n" + "-\n" * 9 + "HIT\n")
     assert grep("HIT", context=2, limit=1) == (

@@ -140,7 +140,7 @@ def test_what_changes_meanwhile_is_no_failure(agent: Agent, workspace: Path) -> 
             told(agent, "grep", path="changing", pattern="HIT")
             told(agent, "list", path="changing")
         changing.kill()
-    subprocess.run(["rm", "-r", place], check=True)
+    subprocess.run(["rm", "-rf", place], check=True)
 
 
 def test_the_environment_says_that_the_network_is_shut(agent: Agent, workspace: Path) -> None:

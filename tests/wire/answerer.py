@@ -191,9 +191,11 @@ class Answerer:
         agent = self._agent_or_own(message.agent)
         if isinstance(agent, Fault):
             self._fault(agent, message.agent, message.id)
+        elif isinstance(switched := agent.select(message), Fault):
+            self._fault(switched, message.agent, message.id)
         else:
             form = message.schemas or agent.machine.asked.schemas or "plain"
-            self.channel.outgoing.append(ToolsLine(agent.tools(form), message.agent, message.id))
+            self.channel.outgoing.append(ToolsLine(agent.tools(form, switched), message.agent, message.id))
 
     def _pass_on(self, message: ToolCancel | ApproveResp | AskResp) -> None:
         agent = self._agent(message.agent)

@@ -24,12 +24,25 @@ from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import Beside, ByeSaid, CallMeta, ContentKind, Request, ShortReq, ToolUpdate
+from tooldispatchd.wire.messages import (
+    Beside,
+    ByeSaid,
+    CallMeta,
+    ContentKind,
+    Request,
+    Select,
+    ShortReq,
+    Switched,
+    ToolsReq,
+    ToolUpdate,
+)
 from tooldispatchd.wire.questions import Questions
 from tooldispatchd.wire.session import Event, SessionMachine, State, body_of
 
 CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
 JOB_TOOLS: Final = ("job_wait", "job_read", "job_list", "job_stop")
+# What is on and off, by `tags` or `tools` and the name there.
+Switches = dict[tuple[str, str], bool]
 
 
 def too_many(what: str, limit: int) -> Fault:
@@ -68,6 +81,12 @@ def is_job_input(name: str, value: object) -> bool:
     return type(wanted) is str and value.keys() <= known and 0 < value.get("timeout_s", 1) <= 86_400
 
 
+def said_in(asked: ToolsReq | Switched) -> Switches:
+    """What is said of tags and of tools."""
+    both = (("tags", asked.tags), ("tools", asked.tools))
+    return {(kind, name): is_on for kind, said in both for name, is_on in (said or {}).items()}
+
+
 class Agent:
     """One session: what it may call, what it has called, what became of it."""
 
@@ -77,6 +96,9 @@ class Agent:
         self.farewell: ByeSaid | None = None
         self._config = config
         self._profile = profile
+        self._switched: Switches = {}
+        if machine.asked.select is not None:
+            self._switched = said_in(machine.asked.select)
         # By names that it was shown, the tools' own.
         self._shown: dict[str, str] = {}
         # In the order they came: so many of the first run, the others wait.
@@ -84,9 +106,32 @@ class Agent:
         self._jobs = Jobs(Memory(2**40).share(0), max_jobs=config.limit("jobs"), max_bytes=config.limit("job_bytes"))
         machine.apply(Event.OPENED)
 
-    def tools(self, form: str) -> list[Raw]:
+    def select(self, asked: ToolsReq) -> Fault | Switches:
+        """What is switched with what is asked for, and from here on where a `select` asks."""
+        switched = dict(self._switched)
+        for (kind, name), is_on in said_in(asked).items():
+            meant = self._meant(name) if kind == "tools" and name != "*" else name
+            is_built_in = meant in {*(JOB_TOOLS if self._profile.jobs else ()), INFO}
+            if kind == "tools" and name != "*" and not is_built_in:
+                found = self._config.find(meant, self._profile)
+                if isinstance(found, Fault):
+                    return found
+            switched[kind, meant] = is_on
+        if isinstance(asked, Select):
+            self._switched = switched
+        return switched
+
+    def is_on(self, name: str, switched: Switches) -> bool:
+        """Whether a tool is on: by its name, else by its tags, else as all are."""
+        if ("tools", name) in switched:
+            return switched["tools", name]
+        by_tags = [switched["tags", tag] for tag in self._config.tags(name) if ("tags", tag) in switched]
+        return False not in by_tags if by_tags else switched.get(("tools", "*"), True)
+
+    def tools(self, form: str, switched: Switches | None = None) -> list[Raw]:
         """The tools in a form; their names as it spells them are taken from here on."""
         config = self._config
+        switched = self._switched if switched is None else switched
         names = [*self._profile.tools, *(JOB_TOOLS if self._profile.jobs else ())]
         names += [INFO] if config.docs(self._profile) else []
         self._shown |= {spell(name, form): name for name in names}
@@ -98,8 +143,10 @@ class Agent:
                 description=config.descriptions.get(name, ""),
                 gives_record=name in TOOLS and TOOLS[name].gives_record,
                 takes_nothing=name in TOOLS and TOOLS[name].missing is None,
+                tags=config.tags(name),
             )
             for name in names
+            if self.is_on(name, switched)
         ]
         return [Raw(msgspec.json.encode(each)) for each in entries]
 
@@ -118,7 +165,7 @@ class Agent:
             self.machine.reply_fault(request, Fault(Code.NOT_ALLOWED, "no jobs for this agent"))
         elif self._profile.jobs and body.name in JOB_TOOLS and body.background:
             self.machine.reply_fault(request, Fault(Code.INVALID_REQUEST, "never in the background", {"ran": "no"}))
-        elif self._profile.jobs and body.name in JOB_TOOLS:
+        elif self._profile.jobs and body.name in JOB_TOOLS and self.is_on(body.name, self._switched):
             self._use_job(request)
         else:
             self._use_tool(request)
@@ -134,6 +181,9 @@ class Agent:
         body = body_of(request)
         name = self._meant(body.name)
         tool = self._config.find(name, self._profile)
+        is_there = not isinstance(tool, Fault) or (self._profile.jobs and name in JOB_TOOLS)
+        if is_there and not self.is_on(name, self._switched):
+            tool = Fault(Code.NOT_ALLOWED, "switched off", {"source": body.name})
         if isinstance(tool, Fault):
             close = tool.extras.get("did_you_mean")
             extras = {"did_you_mean": spell(str(close), self.machine.asked.schemas or "plain")} if close else {}

@@ -18,7 +18,9 @@ NOT_PURE: Final = {
     "refused": "a session is refused for what its MCP server lacks, which is a real child",
     "names": "tools of such names are a server's, which is a real child",
     "searched": "a request that stands for another is read by the whole session",
+    "native": "the machines know of no provider",
     "queued": "queues and breakers are of the daemon's own calls",
+    "ruled": "rules and approvals are of the daemon's own calls",
     "spelled": "some of the tools are a server's, which is a real child",
 }
 # Levels of which the machines do nothing that came with edition 1.2: they have no events, orders and promotions, and

@@ -9,7 +9,7 @@ import difflib
 import hashlib
 import string
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -122,7 +122,14 @@ UNIT: Final = {"type": "object", "properties": {}, "additionalProperties": False
 
 
 def entry(
-    form: str, name: str, *, title: str | None, description: str, gives_record: bool, takes_nothing: bool
+    form: str,
+    name: str,
+    *,
+    title: str | None,
+    description: str,
+    gives_record: bool,
+    takes_nothing: bool,
+    tags: Sequence[str] = (),
 ) -> dict[str, object]:
     """A tool in a list; of its schemas nothing is said, but that in the plain form of what takes nothing."""
     known: dict[str, object] = {"name": name, "description": description}
@@ -130,7 +137,8 @@ def entry(
     function = {**known, "parameters": {}, "strict": False}
     match form:
         case "plain" | "text":
-            return {**known, **titled, "input_schema": UNIT if takes_nothing else {}}
+            tagged = {"tags": list(tags)} if tags else {}
+            return {**known, **titled, "input_schema": UNIT if takes_nothing else {}, **tagged}
         case "anthropic":
             return {**known, "input_schema": {}}
         case "openai":
@@ -323,6 +331,10 @@ class Configuration:
         """A tool's title, where it has one."""
         title: str | None = self._said.get(name, {}).get("title")
         return title
+
+    def tags(self, name: str) -> tuple[str, ...]:
+        """A tool's tags."""
+        return tuple(self._said.get(name, {}).get("tags", ()))
 
     def instructions(self, profile: Profile) -> str | None:
         """The hints of a profile's tools."""

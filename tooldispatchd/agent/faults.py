@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.wire.faults import Code, Fault
 
 CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
@@ -27,6 +28,19 @@ TOO_MANY: Final = {
     "sessions": "sessions at once",
     "sessions_per_uid": "sessions, or channels, of one user at once",
 }
+
+
+# Cut from longer texts, so that what is left of a secret may stand at their ends.
+_CUT: Final = frozenset({"stdout_tail", "stderr_tail"})
+
+
+def without_secrets(fault: Fault, masker: Masker) -> Fault:
+    """The fault as its agent is told it; the same one where it holds no secret."""
+    if not masker:
+        return fault
+    detail = masker.mask(fault.detail)
+    extras = {key: masker.mask_value(value, is_cut=key in _CUT) for key, value in fault.extras.items()}
+    return fault if detail == fault.detail and extras == fault.extras else Fault(fault.code, detail, extras)
 
 
 def unknown_tool(name: str, close: str | None, *, profile: str, servers: Sequence[str]) -> Fault:
@@ -91,6 +105,12 @@ def resting(name: str, after_s: float) -> Fault:
     reason = "it failed too often, and rests"
     extras: dict[str, object] = {"server": name, "reason": reason, "retry_after_ms": math.ceil(after_s * 1000)}
     return Fault(Code.SERVER_UNAVAILABLE, f"{name} is not called now: {reason}", extras)
+
+
+def switched_off(name: str) -> Fault:
+    """The agent itself has switched the tool off."""
+    detail = f"{name} is switched off: select switches it on again"
+    return Fault(Code.NOT_ALLOWED, detail, {"source": name})
 
 
 def too_many(what: str, limit: int) -> Fault:

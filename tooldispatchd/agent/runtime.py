@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 import trio
 
+from tooldispatchd.agent.calls.auditing import AuditSink
 from tooldispatchd.agent.calls.call import Call, Plan, StepOrder
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.calls.hooks import Hooks
@@ -90,8 +91,8 @@ class Services:
     """What runs the calls of all sessions.
 
     `home` is the nursery that sessions' tasks live in. `lender` is None where no agent process may call tools, `python`
-    and `rest` where there are no tools of these kinds. `opening` shares the places of MCP servers that start,
-    `searching` the one place of those that search tools.
+    and `rest` where there are no tools of these kinds, `audit` where calls are not recorded. `opening` shares the
+    places of MCP servers that start, `searching` the one place of those that search tools.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Services:
         rest: RestPlanner | None = None,
         accounts: AccountTokens | None = None,
         checking: Checking | None = None,
+        audit: AuditSink | None = None,
     ) -> None:
         self.timer: Final = timer
         self.home: Final = home
@@ -122,6 +124,7 @@ class Services:
         self.sharing: Final = Sharing(home, setup.log)
         self.searching: Final = FairLimiter(1)
         self.accounts: Final = accounts
+        self.audit: Final = audit
         self.starter: Final[Starter[Call]] = Starter(timer)
 
 
@@ -141,9 +144,10 @@ class DaemonState:
         self.agent_place: Final = GateStep(
             StepOrder.AGENT_PLACE, "agents", lambda context: self.agents.at(context.lineage.depth)
         )
-        self.policies: Final = PolicySteps(setup.catalog.config, setup.catalog.rules)
-        self.approvers: Final = Approvers(setup.catalog.config.agents)
-        self.hooks: Final = Hooks(setup.catalog.config.hooks, setup.log)
+        catalog = setup.catalog
+        self.policies: Final = PolicySteps(catalog.config, catalog.rules, catalog.masker)
+        self.approvers: Final = Approvers(catalog.config.agents)
+        self.hooks: Final = Hooks(catalog.config.hooks, setup.log)
         self.memory: Final = memory or Memory(setup.limits.buffered_bytes)
         # Answers that may be given again, and calls under way that equal ones wait for; of no agent's share.
         self.answers: Final = AnswerCache(setup.catalog.config.cache.bytes, Holding(self.memory.share(None)))

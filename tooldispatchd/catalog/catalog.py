@@ -15,6 +15,7 @@ from tooldispatchd.catalog.choosing import alias_problems, aliases_of
 from tooldispatchd.catalog.deadlocks import find_deadlocks
 from tooldispatchd.catalog.enforcement import Enforceable
 from tooldispatchd.catalog.hookspec import hook_problems, idle_hooks, tools_of
+from tooldispatchd.catalog.masker import NO_SECRETS, Masker
 from tooldispatchd.catalog.meanings import Declared, build_types, strip_stream, to_schema
 from tooldispatchd.catalog.policy import queue_problems
 from tooldispatchd.catalog.problems import Problem
@@ -26,6 +27,7 @@ from tooldispatchd.catalog.servers import Binding, binding_of, build_servers, pa
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.tools import DeclaredTool, build_tools
+from tooldispatchd.catalog.traits import Traits, declared_traits
 from tooldispatchd.catalog.types import JSON
 from tooldispatchd.catalog.workspaces import workspace_problems
 
@@ -50,7 +52,8 @@ class Catalog(msgspec.Struct, frozen=True):
     SHA-256 of each profile's token, where it has one; `config` holds none. `agent_specs` are what agents that
     `agent_command` runs are told, by process. `enforceable` is what of its programs' bounds the machine can enforce, as
     far as any are asked for. `aliases` are further names of tools, each with the tool's own. `described` are the APIs
-    that documents describe; `rules` are compiled.
+    that documents describe; `rules` are compiled. `traits` are the tags and hints of tools. `masker` knows the secrets
+    that were read with the configuration.
     """
 
     config: Config
@@ -66,6 +69,8 @@ class Catalog(msgspec.Struct, frozen=True):
     apis: dict[str, RestApi] = {}
     described: dict[str, DescribedApi] = {}
     rules: Rules = {}
+    traits: Traits = {}
+    masker: Masker = NO_SECRETS
 
     @property
     def is_protected(self) -> bool:
@@ -101,7 +106,8 @@ def build_catalog(
     apis = build_apis(config)
     sound = frozenset(tool for api in described.values() for tool in api.tools)
     tools, processes, wrong_tools = build_tools(config, servers, signatures, apis, sound)
-    profiles, unknown = build_profiles(config, servers)
+    traits = declared_traits(config, servers, {name: tool.rest.hints for name, tool in tools.items() if tool.rest})
+    profiles, unknown = build_profiles(config, servers, traits)
     problems = [*problems, *apis.problems, *wrong_tools, *alias_problems(config), *unknown]
     problems = [*problems, *find_cycles(config), *wrong]
     placed = [(path_of(name, config, servers), binding.spec) for name, binding in servers.items()]
@@ -122,9 +128,7 @@ def build_catalog(
         return problems
     warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]
     warnings += _idle_workspaces(config)
-    asked = tools_of(config.hooks)
-    prefixes = [binding.prefix for binding in servers.values()]
-    warnings += idle_hooks(config.hooks, (name for name in tools if name not in asked), prefixes)
+    warnings += _idle_hooks(config, servers)
     warnings += caching_warnings(config.mcp)
     specs: dict[str, bytes] = {}
     if config.agent_command is not None:
@@ -132,7 +136,8 @@ def build_catalog(
         agents_run = (each for each in processes.values() if each.kind == "agent" and each.spec.command is None)
         specs = {agent.name: _agent_spec(agent, declared, servers) for agent in agents_run}
     told = (config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
-    return Catalog(*told, aliases=aliases_of(config), apis=dict(apis.apis), described=dict(described), rules=rules)
+    catalog = Catalog(*told, aliases=aliases_of(config), apis=dict(apis.apis), described=dict(described), traits=traits)
+    return msgspec.structs.replace(catalog, rules=rules)
 
 
 def _misfit_hooks(config: Config, signatures: Mapping[str, Signature]) -> Iterator[Problem]:
@@ -144,12 +149,20 @@ def _misfit_hooks(config: Config, signatures: Mapping[str, Signature]) -> Iterat
             yield Problem(("tools", tool, "python"), why, allowed="def NAME(call): …")
 
 
+def _idle_hooks(config: Config, servers: Mapping[str, Binding]) -> Iterator[str]:
+    """A sentence for each hook that no tool is asked about."""
+    asked = tools_of(config.hooks)
+    prefixes = [binding.prefix for binding in servers.values()]
+    return idle_hooks(config.hooks, (name for name in config.tools if name not in asked), prefixes)
+
+
 def _idle_workspaces(config: Config) -> list[str]:
     """A sentence for each profile that has a workspace, and names nothing that could work there."""
     return [
         f"agents.{name}: it has a workspace and offers nothing: say what in tools, toolboxes, mcp or allow"
         for name, profile in config.agents.items()
-        if profile.workspace is not None and not (profile.tools or profile.mcp) and profile.allow is None
+        if profile.workspace is not None
+        and not (profile.tools or profile.mcp or profile.allow is not None or profile.deny)
     ]
 
 

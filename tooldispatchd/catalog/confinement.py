@@ -100,6 +100,11 @@ class Confinement(msgspec.Struct, frozen=True):
 NOTHING: Final = Confinement()
 
 
+def is_counted(bounds: ConfinedSpec | Confinement) -> bool:
+    """Whether it is counted what each call uses by itself, so that no worker may serve several."""
+    return bounds.memory is not None or bounds.processes is not None
+
+
 def confinement_of(spec: ConfinedSpec) -> Confinement:
     """What one table asks for; `problems_of` has found nothing wrong with it."""
     read, write = spec.read, spec.write

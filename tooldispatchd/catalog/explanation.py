@@ -13,15 +13,17 @@ from tooldispatchd.catalog.caching import keeps_s_of
 from tooldispatchd.catalog.callgraph import default_call_s
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
-from tooldispatchd.catalog.confinement import Means, confinement_of, size_of
+from tooldispatchd.catalog.confinement import Means, confinement_of, is_counted, size_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
 from tooldispatchd.catalog.fromschema import describe
 from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.hookspec import HookKind, tool_of, tools_of
+from tooldispatchd.catalog.policy import PolicyTable
 from tooldispatchd.catalog.policyspec import QueueSpec
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.rest.declared import lines_of
+from tooldispatchd.catalog.restspecs import RestApiSpec
 from tooldispatchd.catalog.servers import credential_kinds, without_query
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import InputMode, LimitsSpec, McpSpec, OutputMode, ProfileSpec, ToolSpec
@@ -180,6 +182,7 @@ class _Explanation:
         for name, api in self._catalog.apis.items():
             yield f"api {name}{self._at('rest', name) if name in self._config.rest else ''}"
             yield from _indented(lines_of(api, self._config.limits.call_s))
+            yield from _indented(policy_lines(api.spec))
             users = [
                 f"tool {each}" for each, tool in self._catalog.tools.items() if tool.rest and tool.rest.api == name
             ]
@@ -218,12 +221,14 @@ class _Explanation:
             return f"process {spec.process} ({self._stages(self._catalog.processes[spec.process])})"
         if tool.server is not None:
             return f"tool {tool.server.tool} of server {tool.server.binding}"
+        if spec.native is not None:
+            return f"run by the model's provider: {', '.join(spec.native)}"
         if spec.inline is not None:
             return f"inline {spec.inline}"
         if spec.map is not None:
             return f"map: {_cut(spec.map)}"
         if spec.python is not None:
-            return f"Python function {spec.python}{', in workers that live on' if spec.resident else ''}"
+            return f"Python function {spec.python}{', in workers that live on' if _has_workers(spec) else ''}"
         return f"program {_program(spec.command)}"
 
     def _stages(self, process: Process) -> str:
@@ -260,6 +265,8 @@ def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
         yield f"workspace: {_cut(spec.workspace)}{', made where it is missing' if spec.make else ''}"
     if spec.workspaces:
         yield f"workspace of a hello: in {', '.join(map(_cut, spec.workspaces))}"
+    if spec.deny:
+        yield f"offers never: {_cut(', '.join(spec.deny))}"
     if spec.separator != ":":
         yield f"tools of servers are shown as: server{spec.separator}tool"
     if spec.resolve == "lenient":
@@ -269,30 +276,33 @@ def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
     if spec.queue is not None:
         yield f"calls wait in: queue {spec.queue}"
     yield from rule_lines(spec)
-    if spec.approver:
-        yield "asked whether calls of others may run" if spec.approver is True else f"asks: profile {spec.approver}"
     if spec.mcp_resources is False:
         yield "offers no resources and prompts"
     elif spec.mcp_resources:
         yield "offers: the resources and prompts of its servers"
 
 
-def policy_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:
+def policy_lines(spec: PolicyTable) -> Iterator[str]:
     """What calls wait for, and what is done where they fail, as far as one table says it."""
     if spec.queue is not None:
         yield f"waits in: queue {spec.queue}"
     if spec.priority is not None:
         yield f"priority: {spec.priority}"
     if spec.exclusive is not None:
-        shared = ", which it only looks at" if spec.read_only is True else ""
+        shared = ", which it only looks at" if isinstance(spec, ToolSpec) and spec.read_only else ""
         yield f"has for itself: {spec.exclusive}{shared}"
-    yield from _cache_lines(spec)
+    if not isinstance(spec, RestApiSpec):
+        yield from _cache_lines(spec)
     if spec.idempotent:
         which = f" of {_cut(', '.join(spec.idempotent))}" if isinstance(spec.idempotent, tuple) else ""
+        which = " that may be sent twice" if isinstance(spec, RestApiSpec) else which
         yield f"tried again: calls{which} that could not be done"
     if spec.breaker is not None:
         yield f"rests after failures: {spec.breaker}"
-    yield from rule_lines(spec)
+    if spec.redact:
+        yield "masked in its answers: known secrets"
+    if not isinstance(spec, RestApiSpec):
+        yield from rule_lines(spec)
 
 
 def rule_lines(spec: ToolSpec | McpSpec | ProfileSpec) -> Iterator[str]:
@@ -302,6 +312,8 @@ def rule_lines(spec: ToolSpec | McpSpec | ProfileSpec) -> Iterator[str]:
         yield from (f"only where: {_cut(rule)}" for rule in rules)
     if spec.approve is not None:
         yield f"somebody is asked: {_cut(spec.approve)}"
+    if isinstance(spec, ProfileSpec) and spec.approver:
+        yield "asked whether calls of others may run" if spec.approver is True else f"asks: profile {spec.approver}"
 
 
 def _cache_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:
@@ -441,9 +453,13 @@ def program_lines(spec: Moded, by: Enforceable) -> Iterator[str]:
             yield f"keeps a state in each session{'' if spec.state is True else f', under {spec.state}'}"
         if spec.prefork:
             yield f"forked ahead: {spec.prefork}"
-        replaced = "a worker" if spec.resident else "its warm parent"
+        replaced = "a worker" if _has_workers(spec) else "its warm parent"
         yield f"{replaced} is replaced after {spec.max_forks} calls, or at {_size(size_of(spec.max_rss))}"
     yield from kept_lines(spec, by, means)
+
+
+def _has_workers(spec: ToolSpec) -> bool:
+    return spec.resident and not is_counted(spec)
 
 
 def kept_lines(spec: ConfinedSpec, by: Enforceable, means: tuple[Means, ...] = MEANS) -> Iterator[str]:

@@ -15,7 +15,8 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     `name` is the canonical one (a declared name, or `prefix:tool`). `input_schema` is an object's always: another
     input stands wrapped in it as `{"input": …}`. `output_schema` is None where the tool has none; `annotations` are a
     server's own words about its tool. `hint` is a line for the system prompt, `doc` the text that `info` gives.
-    `unenforced` are the keys that bound its program and that the machine cannot enforce.
+    `tags` are words by which it is chosen. `unenforced` are the keys that bound its program and that the machine cannot
+    enforce.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     annotations: Raw | None = None
     hint: str | None = None
     doc: str | None = None
+    tags: tuple[str, ...] = ()
     unenforced: tuple[str, ...] = ()
 
     @property

@@ -9,12 +9,16 @@ import msgspec
 from tooldispatchd.catalog.caching import Caching, asks_for_caching, caching_of
 from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.names import nearest
-from tooldispatchd.catalog.policyspec import PolicySpec, PriorityWord
+from tooldispatchd.catalog.policyspec import PriorityWord
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.restspecs import RestApiSpec
 from tooldispatchd.catalog.rules import Approving, CallRule, Owner, approving_of, rules_of
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.speckinds import DURATION_S
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
+
+# A table that says how calls of its tools wait, and what is done where they fail.
+PolicyTable = ToolSpec | McpSpec | RestApiSpec
 
 # Where calls wait that are in no queue of the configuration, as faults name it.
 OWN_QUEUES: Final = frozenset({"agent", "job", "jobs", "opening", "programs", "agents"})
@@ -47,6 +51,7 @@ class CallPolicy(msgspec.Struct, frozen=True):
     breakers: tuple[Breaking, ...] = ()
     rules: tuple[CallRule, ...] = ()
     approvings: tuple[Approving, ...] = ()
+    redacts: bool = False
     caching: Caching | None = None
 
 
@@ -58,28 +63,36 @@ def policy_of(
     server: Binding | None = None,
     server_tool: str = "",
     says_read_only: bool = False,
+    says_idempotent: bool = False,
     says_harmless: bool = False,
 ) -> CallPolicy:
     """The policy of the declared `tool`, of the `server_tool`, or of both where they are one.
 
-    `says_read_only` and `says_harmless` (it destroys nothing) are what its server says of it, or its annotations.
+    What it says is what its server says of it, or its annotations, or of a request its method; one that `says_harmless`
+    destroys nothing.
     """
-    tables: dict[Owner, ToolSpec | McpSpec] = {}
+    tables: dict[Owner, PolicyTable] = {}
     if tool is not None:
-        tables["tools", tool] = config.tools[tool]
+        spec = tables["tools", tool] = config.tools[tool]
+        if spec.rest is not None and spec.rest.api in config.rest:
+            tables["rest", spec.rest.api] = config.rest[spec.rest.api]
     if server is not None:
         tables["mcp", server.name] = server.spec
-    owned: dict[Owner, PolicySpec | ProfileSpec] = {**tables}
+    # Of an API's tools each has its own rules, and keeps answers by its own word.
+    own_tables = {owner: table for owner, table in tables.items() if not isinstance(table, RestApiSpec)}
+    ruling: dict[Owner, ToolSpec | McpSpec | ProfileSpec] = {**own_tables}
     if profile is not None:
         # One that is in no table has no rules.
-        owned["agents", next((name for name, each in config.agents.items() if each is profile), "")] = profile
-    stated = list(owned.values())
+        ruling["agents", next((name for name, each in config.agents.items() if each is profile), "")] = profile
+    stated: list[PolicyTable | ProfileSpec] = [*tables.values(), *([] if profile is None else [profile])]
     queues = {spec.queue for spec in stated}
     own = None if tool is None else config.tools[tool].read_only
     listed = server is not None and NameList(server.spec.read_only).admits(server_tool)
     is_reader = (says_read_only or listed) if own is None else own
-    asked = (approving_of(each, spec, is_destructive=not (is_reader or says_harmless)) for each, spec in owned.items())
-    retried_by = next((owner for owner, spec in tables.items() if _is_idempotent(spec, server_tool)), None)
+    asked = (approving_of(each, spec, is_destructive=not (is_reader or says_harmless)) for each, spec in ruling.items())
+    retried_by = next(
+        (owner for owner, table in tables.items() if _is_idempotent(table, server_tool, says=says_idempotent)), None
+    )
     return CallPolicy(
         queues=tuple(name for name in config.queues if name in queues),
         priority=next((spec.priority for spec in stated if spec.priority is not None), "normal"),
@@ -87,23 +100,29 @@ def policy_of(
         is_reader=is_reader,
         retried_by=retried_by,
         breakers=tuple(breaking_of(owner, spec.breaker) for owner, spec in tables.items() if spec.breaker is not None),
-        caching=caching_of(tables.values(), server_tool, is_read_only=is_reader, is_idempotent=retried_by is not None),
-        rules=tuple(rule for owner, spec in owned.items() for rule in rules_of(owner, spec)),
+        rules=tuple(rule for owner, spec in ruling.items() for rule in rules_of(owner, spec)),
         approvings=tuple(each for each in asked if each is not None),
+        redacts=any(spec.redact for spec in stated),
+        caching=caching_of(
+            own_tables.values(), server_tool, is_read_only=is_reader, is_idempotent=retried_by is not None
+        ),
     )
 
 
 def asks_for_steps(spec: ToolSpec | McpSpec | ProfileSpec | None) -> bool:
     """Whether a table says anything for which a call takes a step."""
     if spec is None or isinstance(spec, ProfileSpec):
-        return spec is not None and bool(spec.queue or spec.when or spec.approve)
-    if spec.when or spec.approve:
+        return spec is not None and bool(spec.queue or spec.redact or spec.when or spec.approve)
+    if spec.redact or spec.when or spec.approve:
         return True
     return bool(spec.queue or spec.exclusive or spec.breaker or spec.idempotent or asks_for_caching(spec))
 
 
-def _is_idempotent(spec: ToolSpec | McpSpec, server_tool: str) -> bool:
-    return spec.idempotent if isinstance(spec, ToolSpec) else NameList(spec.idempotent).admits(server_tool)
+def _is_idempotent(table: PolicyTable, server_tool: str, *, says: bool) -> bool:
+    if isinstance(table, McpSpec):
+        return NameList(table.idempotent).admits(server_tool)
+    # An API has tools that may be sent twice and others.
+    return table.idempotent and (says or isinstance(table, ToolSpec))
 
 
 def rate_of(text: str) -> tuple[float, int]:
@@ -128,8 +147,9 @@ def queue_problems(config: Config, placed: Iterable[tuple[Path, McpSpec]]) -> It
             yield Problem(("queues", name), "faults call one of the daemon's own queues so", value=name)
         if queue.concurrent is None and queue.per_agent is None and queue.rate is None:
             yield Problem(("queues", name), "this queue bounds nothing", allowed="concurrent, per_agent or rate")
-    naming: list[tuple[Path, PolicySpec | ProfileSpec]] = [
+    naming: list[tuple[Path, PolicyTable | ProfileSpec]] = [
         *((("tools", name), tool) for name, tool in config.tools.items()),
+        *((("rest", name), api) for name, api in config.rest.items()),
         *placed,
         *((("agents", name), profile) for name, profile in config.agents.items()),
     ]

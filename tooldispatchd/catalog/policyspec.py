@@ -66,7 +66,7 @@ class PolicySpec(ConfinedSpec, frozen=True, kw_only=True):
     breaker: BreakerText | None = None
     """`"5 in 30s, rest 10s"`: after 5 failures in 30 s its calls are refused for 10 s, then one of them is tried, and
     all others are refused until it has ended. A failure is a fault of the category `unavailable`, or that its own limit
-    passed. A toolbox's tools have one each, a server's one together."""
+    passed. A toolbox's tools have one each, those of a server and of an API one together."""
     when: str | tuple[RuleSpec, ...] | None = None
     """Which calls go on: an [expression](policy.md#rules) over `input`, `agent`, `profile` and `tool`, or a list of
     `{ rule = "…", reason = "…" }`. Others are refused, with the reason."""
@@ -74,6 +74,9 @@ class PolicySpec(ConfinedSpec, frozen=True, kw_only=True):
     """Which calls [somebody is asked about](policy.md#approval) first: `"always"`; `"destructive"`, those of tools that
     do not say that they destroy nothing; or those of which an expression, as in `when`, is true."""
 
+    redact: bool = False
+    """With `true` [known secrets](security.md#secrets) are masked in its answers and updates. An answer is masked when
+    all else has been done to it."""
     cache: CacheTime | dict[str, CacheTime] | None = None
     """For how long an answer may be [given again](policy.md#the-cache) to an equal call: `"5m"`, `"off"`, or a number
     of milliseconds. Only of tools that are `read_only`, or of which a server (`readOnlyHint`) or `annotations` say so.

@@ -21,6 +21,7 @@ from tooldispatchd.catalog.servers import NO_SUCH_SERVER, Binding, binding_of, s
 from tooldispatchd.catalog.speckinds import Owners
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, Server
 from tooldispatchd.catalog.spelling import Separator
+from tooldispatchd.catalog.traits import HINT, HINTS, TAG, Choice, Traits, is_trait, trait_problems
 
 DEFAULT_PROFILE: Final = "default"
 # The built-in tools of a profile whose tools are searched, in the order in which they are used.
@@ -31,22 +32,29 @@ SEARCH_TOOLS: Final = (FIND_TOOLS, DESCRIBE_TOOL, CALL_TOOL)
 # Far over any key that is in use. A bound, since a digest is made of whatever an agent sends.
 MAX_TOKEN_BYTES: Final = 4096
 _NO_ALIASES: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_TRAITS: Final[Traits] = MappingProxyType({})
 
 
 class ServerUse(msgspec.Struct, frozen=True):
     """A server of a profile, by its binding's name; `only` is None where all that it offers is meant.
 
-    `only` are names and patterns that the server must have; of these, what each list of `within` has is offered.
+    `only` are names and patterns that the server must have; of these, what each list of `within` has and `without` has
+    not is offered. These two may have hints too.
     """
 
     server: str
     only: tuple[str, ...] | None = None
     within: tuple[tuple[str, ...], ...] = ()
+    without: tuple[str, ...] = ()
 
-    def admits(self, tool: str) -> bool:
-        """Whether a tool of the server is offered, as far as the profile says."""
+    def may_admit(self, tool: str) -> bool:
+        """Whether a tool of the server may be offered, as far as the profile tells without knowing its hints."""
         lists = self.within if self.only is None else (self.only, *self.within)
-        return all(NameList(names).admits(tool) for names in lists)
+        return not self.denies(tool, ()) and all(Choice(entries).admits(tool, HINTS) for entries in lists)
+
+    def denies(self, tool: str, traits: Iterable[str]) -> bool:
+        """Whether a tool of the server is taken away."""
+        return Choice(self.without).admits(tool, traits)
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -142,10 +150,13 @@ class _Wanted(msgspec.Struct, frozen=True):
     spec: ProfileSpec = ProfileSpec()
 
 
-def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict[str, Profile], list[Problem]]:
+def build_profiles(
+    config: Config, servers: Mapping[str, Binding], traits: Traits = _NO_TRAITS
+) -> tuple[dict[str, Profile], list[Problem]]:
     """Every profile, and a problem for each name in one that does not exist; `build_servers` tells of those in `mcp`.
 
     An agent process that names `tools` or `mcp` is a profile of its name, as a table in `[agents]` with these would be.
+    `traits` are those of declared tools.
     """
     problems = [
         Problem(("agents", name), "the agent process of this name is a profile of this name already")
@@ -159,6 +170,9 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
         disabled = tuple(name for name in config.mcp if not servers[name].spec.enabled)
         profiles[DEFAULT_PROFILE] = Profile(DEFAULT_PROFILE, exposed, whole, disabled=disabled)
     by_prefix, aliases = _by_prefix(servers), aliases_of(config)
+    problems += trait_problems(config, servers)
+    # What its server will say of a tool is not known yet: the session looks again.
+    hoped = {name: (*own, *HINTS) if config.tools[name].mcp is not None else own for name, own in traits.items()}
     for name, wanted in _all_wanted(config).items():
         spec, path = wanted.spec, wanted.path
         # None stands for the whole server.
@@ -184,7 +198,8 @@ def build_profiles(config: Config, servers: Mapping[str, Binding]) -> tuple[dict
         wrong = problems_of(spec, path)
         problems += wrong
         enabled = {server: only for server, only in used.items() if servers[server].spec.enabled}
-        offered, uses = _allowed(tuple(tools), _uses(enabled), spec.allow, servers)
+        offered, uses = _allowed(tuple(tools), _uses(enabled), spec.allow, servers, hoped)
+        offered, uses = _denied(offered, uses, spec.deny, servers, traits)
         problems += _hidden_by_search(spec, path, offered)
         profiles[name] = Profile(
             name,
@@ -278,17 +293,23 @@ def _all_wanted(config: Config) -> dict[str, _Wanted]:
     tables = {name: _Wanted(("agents", name), spec.tools, spec.mcp, spec) for name, spec in config.agents.items()}
     for name, wanted in tables.items():
         allow = wanted.spec.allow
-        if allow is not None and not wanted.tools and not wanted.mcp:
+        if (allow is not None or wanted.spec.deny) and not wanted.tools and not wanted.mcp:
             # It only says what of everything is offered; a pattern names no tool.
             exposed = tuple(
-                tool for tool, spec in config.tools.items() if spec.expose is True or (spec.expose and tool in allow)
+                tool
+                for tool, spec in config.tools.items()
+                if spec.expose is True or (spec.expose and tool in (allow or ()))
             )
             tables[name] = _Wanted(wanted.path, exposed, tuple(config.mcp), wanted.spec)
     return processes | tables
 
 
 def narrow(
-    profile: Profile, wish: Narrowing, servers: Mapping[str, Binding], aliases: Mapping[str, str] = _NO_ALIASES
+    profile: Profile,
+    wish: Narrowing,
+    servers: Mapping[str, Binding],
+    aliases: Mapping[str, str] = _NO_ALIASES,
+    traits: Traits = _NO_TRAITS,
 ) -> Profile | NotOffered:
     """The part of `profile` that `wish` names, or the first name that is not a part of it.
 
@@ -322,7 +343,7 @@ def narrow(
             return NotOffered(entry)
     # A whole server is the part of it that the profile has.
     kept = [_within(use, offered[use.server]) for use in _uses(used)]
-    offers, uses = _allowed(tuple(tools), kept, wish.allow, servers)
+    offers, uses = _allowed(tuple(tools), kept, wish.allow, servers, traits)
     jobs = profile.jobs if wish.jobs is None else wish.jobs
     return msgspec.structs.replace(profile, tools=offers, servers=uses, jobs=jobs)
 
@@ -331,28 +352,78 @@ def _within(use: ServerUse, whole: ServerUse) -> ServerUse:
     """A part of what a profile has of a server; what it names itself must still be there."""
     # A name was looked for there already.
     if whole.only in (None, use.only) or use.only is None or not any(map(is_glob, use.only)):
-        return ServerUse(use.server, use.only, whole.within)
-    return ServerUse(use.server, use.only, (whole.only, *whole.within))
+        return ServerUse(use.server, use.only, whole.within, whole.without)
+    return ServerUse(use.server, use.only, (whole.only, *whole.within), whole.without)
 
 
 def _allowed(
-    tools: tuple[str, ...], uses: Iterable[ServerUse], allow: tuple[str, ...] | None, servers: Mapping[str, Binding]
+    tools: tuple[str, ...],
+    uses: Iterable[ServerUse],
+    allow: tuple[str, ...] | None,
+    servers: Mapping[str, Binding],
+    traits: Traits,
 ) -> tuple[tuple[str, ...], tuple[ServerUse, ...]]:
     """What `allow` leaves of tools and servers; a server of which it names nothing is left out."""
     if allow is None:
         return tools, tuple(uses)
-    bare = tuple(entry for entry in allow if ":" not in entry)
     kept: list[ServerUse] = []
     for use in uses:
-        called = {use.server, servers[use.server].prefix} - {None, ""}
-        pairs = [split_name(entry) for entry in allow if ":" in entry]
-        parts = [tool for prefix, tool in pairs if any(NameList([prefix]).admits(str(name)) for name in called)]
-        # The tools of a server without a prefix are written as those that are declared.
-        parts += bare if servers[use.server].prefix == "" else ()
-        only = use.only and tuple(name for name in use.only if is_glob(name) or NameList(parts).admits(name))
+        parts = _of_server(allow, use.server, servers)
+        if _has_tag(servers[use.server], allow):
+            kept.append(use)
+            continue
+        chosen = Choice(parts)
+        only = use.only and tuple(name for name in use.only if is_glob(name) or chosen.admits(name, HINTS))
         if parts and only != ():
-            kept.append(ServerUse(use.server, only, (*use.within, tuple(parts))))
-    return tuple(NameList(bare).of(tools)), tuple(kept)
+            kept.append(msgspec.structs.replace(use, only=only, within=(*use.within, parts)))
+    chosen = Choice(filter(_is_of_declared, allow))
+    return tuple(name for name in tools if chosen.admits(name, traits.get(name, ()))), tuple(kept)
+
+
+def _denied(
+    tools: tuple[str, ...],
+    uses: tuple[ServerUse, ...],
+    deny: tuple[str, ...],
+    servers: Mapping[str, Binding],
+    traits: Traits,
+) -> tuple[tuple[str, ...], tuple[ServerUse, ...]]:
+    """What `deny` leaves of tools and servers; a server whose tag it has is left out."""
+    if not deny:
+        return tools, uses
+    kept: list[ServerUse] = []
+    for use in uses:
+        if not _has_tag(servers[use.server], deny):
+            without = _of_server(deny, use.server, servers)
+            only = use.only and tuple(name for name in use.only if not Choice(without).admits(name, ()))
+            kept += [] if only == () else [msgspec.structs.replace(use, only=only, without=without)]
+    chosen = Choice(filter(_is_of_declared, deny))
+    return tuple(name for name in tools if not chosen.admits(name, traits.get(name, ()))), tuple(kept)
+
+
+def _is_of_declared(entry: str) -> bool:
+    return is_trait(entry) or ":" not in entry
+
+
+def _of_server(entries: Iterable[str], server: str, servers: Mapping[str, Binding]) -> tuple[str, ...]:
+    """The entries of a list that are of a server's tools, as that calls them; and all hints."""
+    prefix = servers[server].prefix
+    called = {server, prefix} - {None, ""}
+    parts: list[str] = []
+    for entry in entries:
+        before, tool = split_name(entry)
+        if entry.startswith(HINT):
+            parts.append(entry)
+        elif not is_trait(entry) and ":" in entry and any(NameList([before]).admits(str(name)) for name in called):
+            parts.append(tool)
+        elif not is_trait(entry) and ":" not in entry and prefix == "":
+            # The tools of a server without a prefix are written as those that are declared.
+            parts.append(entry)
+    return tuple(parts)
+
+
+def _has_tag(server: Binding, entries: Iterable[str]) -> bool:
+    """Whether a list has a tag of the server, and so of all its tools."""
+    return Choice(filter(is_trait, entries)).admits("", (TAG + tag for tag in server.spec.tags))
 
 
 def disabled_uses(config: Config, servers: Mapping[str, Binding]) -> list[str]:
@@ -385,7 +456,7 @@ def _has_tool(spec: McpSpec, use: ServerUse, tool: str) -> bool:
     if is_glob(tool):
         return all(each is None or _may_be_among(each, tool) for each in (spec.tools, use.only))
     lists = [each for each in (spec.tools, spec.allow) if each is not None]
-    is_kept = all(NameList(each).admits(tool) for each in lists) and use.admits(tool)
+    is_kept = all(NameList(each).admits(tool) for each in lists) and use.may_admit(tool)
     return is_kept and not NameList(spec.deny).admits(tool)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from tooldispatchd.catalog.policyspec import PriorityWord
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
     KIB,
@@ -17,10 +18,13 @@ from tooldispatchd.catalog.speckinds import (
     STYLE_PATTERN,
     TIB,
     Binding,
+    BreakerText,
     CacheTime,
+    ExclusiveName,
     HeaderName,
     HeaderValue,
     HostPort,
+    QueueName,
     Seconds,
     SomeWord,
 )
@@ -128,6 +132,20 @@ class RestApiSpec(Spec, frozen=True, kw_only=True):
     max_bytes: Annotated[int, Meta(ge=KIB, le=TIB)] = 8 * MIB
     """One answer, decompressed, and all pages of one together; never more than `limits.max_content_bytes`. By default
     as much as one line of an agent."""
+    # As in `PolicySpec`, which has the keys of a sandbox too: a Struct has one base, and a request no program.
+    queue: QueueName | None = None
+    """The [queue](#queuesname) in which calls of its tools wait for their turn."""
+    priority: PriorityWord | None = None
+    """How soon they have it, see [policy](#policy)."""
+    exclusive: ExclusiveName | None = None
+    """What its tools touch, see [policy](#policy). Those that only read share it, by method or by `annotations`."""
+    breaker: BreakerText | None = None
+    """The [breaker](#policy) that its tools have together."""
+    redact: bool = False
+    """With `true` [known secrets](security.md#secrets) are masked in what its tools answer."""
+    idempotent: bool = False
+    """With `true` those of its requests may be [tried again](policy.md#trying-again) that may be sent twice by their
+    method (`GET`, `HEAD`, `OPTIONS`, `QUERY`, `PUT`, `DELETE`), or by `annotations`."""
 
 
 class RestStreamSpec(Spec, frozen=True, kw_only=True):
@@ -269,7 +287,7 @@ class ForeignRestSpec(Spec, frozen=True, kw_only=True, rename="camel"):
     """See `hasComplexQueryParams`."""
     streaming: ForeignStreamSpec | None = None
     """As `stream`."""
-    queue: str = "default"
-    """Not yet available: another queue than this is an error."""
+    queue: QueueName = "default"
+    """As `queue` of a tool; the queue `default` need not be declared."""
     cache: CacheTime = "off"
     """As `cache` of a tool, which then is `read_only`: `"off"`, a text such as `"1h"`, or milliseconds."""

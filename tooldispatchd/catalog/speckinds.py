@@ -25,6 +25,9 @@ ORDER_PATTERN: Final = r"^(parallel|sequential|batched:[1-9][0-9]{0,5})$"
 OUTPUT_PATTERN: Final = (
     r"^(json|text|lines|blocks|[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})$"
 )
+# Any word that a document of OpenAPI may have for one, but what would be a pattern.
+TAG_PATTERN: Final = r"^[^\x00-\x1f\x7f*?]{1,128}$"
+MAX_TAGS: Final = 64
 DURATION_PATTERN: Final = r"[1-9][0-9]{0,5}(ms|s|m|h)"
 # What each unit of a duration is in seconds.
 DURATION_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -66,6 +69,7 @@ HeaderName = Annotated[str, Meta(pattern=HEADER_NAME_PATTERN, max_length=128)]
 HeaderValue = Annotated[str, Meta(pattern=HEADER_VALUE_PATTERN, max_length=MAX_HEADER_CHARS)]
 HostPort = Annotated[str, Meta(pattern=HOST_PATTERN, max_length=260)]
 CallOrder = Annotated[str, Meta(pattern=ORDER_PATTERN)]
+Tags = Annotated[tuple[Annotated[str, Meta(pattern=TAG_PATTERN)], ...], Meta(max_length=MAX_TAGS)]
 # As a binding: other programs' configurations name both.
 QueueName = Annotated[str, Meta(pattern=BINDING_PATTERN)]
 # A part of the names of the tools that it runs.

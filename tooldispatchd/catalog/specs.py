@@ -21,6 +21,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from tooldispatchd.catalog.auditspec import AuditSpec
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.hookspec import HookSpec
 from tooldispatchd.catalog.openapispec import ApiName, OpenApiSpec
@@ -53,6 +54,7 @@ from tooldispatchd.catalog.speckinds import (
     ServerToolName,
     Size,
     SomeWord,
+    Tags,
     Word,
 )
 from tooldispatchd.catalog.toolboxspecs import ToolboxSpec
@@ -234,6 +236,8 @@ class McpSpec(PolicySpec, frozen=True, kw_only=True):
     over `tools`."""
     deny: tuple[ServerToolName, ...] = ()
     """Never offer these names and patterns; it wins over `tools` and `allow`."""
+    tags: Tags = ()
+    """Tags of each of its tools, see [tags](agents.md#tags-and-hints)."""
     prefix: Annotated[str, Meta(pattern=PREFIX_PATTERN)] | None = None
     """What stands before the colon in its tools' names; by default the table's name. `""` offers the names as the
     server gives them. One that another table has gets a number (`time-2`), with a warning."""
@@ -274,6 +278,9 @@ class McpSpec(PolicySpec, frozen=True, kw_only=True):
 
 Server = str | McpSpec
 """A server that is used: a binding's name, a URL, or a table as in `[mcp]`."""
+
+# The forms of lists of tools that are a provider's own.
+NativeForm = Literal["anthropic", "openai", "openai_responses", "google"]
 
 Kind = Literal["agent", "plumb", "map", "filter", "merge", "barrier", "project", "id", "copy", "discard"]
 
@@ -346,7 +353,7 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
 
 class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     """`[tools.NAME]`: one declared tool; exactly one of `process`, `mcp`, `inline`, `map`, `command`, `python`,
-    `rest` and `builtin` runs it."""
+    `rest`, `native` and `builtin` runs it."""
 
     type: str | None = None
     """`A -> B`, as text. Inferred where its process or expression says it; without it and without schemas a `command`
@@ -370,6 +377,8 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     expose: bool | Literal["named"] = True
     """With `"named"` it is offered where a profile or an agent process names it, and neither by a pattern nor by the
     profile that offers every tool. With `false` it is offered to nobody, and there for chains alone."""
+    tags: Tags = ()
+    """Words by which profiles and agents choose tools together, see [tags](agents.md#tags-and-hints)."""
     call_s: Seconds | None = None
     """This tool's own limit in seconds, in the place of `limits.call_s`."""
     read_only: bool | None = None
@@ -415,6 +424,9 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     `"result"` each has, and the answer is the text of its stdout and stderr, with the code as the last line."""
     rest: RestSpec | None = None
     """A request to an HTTP API, see [HTTP APIs](#http-apis)."""
+    native: Secret[dict[NativeForm, dict[str, object]]] | None = None
+    """A tool that a model's provider runs itself: what stands in a list in that [form](agents.md#tools-of-providers),
+    as it is. Lists in other forms do not have it, and a call here is `provider_native`."""
     annotations: AnnotationsSpec | None = None
     """Hints about a tool with `rest`, for whoever decides about calls: whether it only reads, whether it destroys."""
     python: Annotated[str, Meta(pattern=PYTHON_PATTERN)] | None = None
@@ -432,8 +444,8 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     prefork: Annotated[int, Meta(ge=0, le=64)] = 0
     """How many children of a `python` tool are forked ahead of its calls."""
     resident: bool = False
-    """With `true` calls of a `python` tool run in workers that live on, without a fork: only for pure functions that
-    you trust, since one call can leave something behind for the next, of another agent too."""
+    """With `true` calls of a `python` tool run in [workers](programs.md#workers) that live on, without a fork: only
+    for functions that you trust, since one call can leave something behind for the next."""
     state: bool | str = False
     """With `true` a `python` tool keeps a [state](programs.md#state) between the calls of a session, which `ctx.state`
     is; a name in the place of `true` is one that several tools share."""
@@ -461,8 +473,12 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     """APIs of documents, by the names of their tables: `"github"` is all of its tools, `"github#issues"` those with
     that tag, which may be a [pattern](agents.md#patterns)."""
     allow: tuple[str, ...] | None = None
-    """Of what `tools` and `mcp` give only these names and [patterns](agents.md#patterns); where neither is given, of
-    all tools and servers. What is not there is no error."""
+    """Of what `tools` and `mcp` give only these names and [patterns](agents.md#patterns), and what has these
+    [tags and hints](agents.md#tags-and-hints) (`"#web"`, `"@read_only"`); where neither is given, of all tools and
+    servers. A name that is not there is no error."""
+    deny: tuple[str, ...] = ()
+    """Never these names, patterns, tags and hints (`"@destructive"`); it wins over all others. Where nothing else says
+    what is offered, everything but these."""
     separator: Literal[":", "_", "__"] = ":"
     """What stands between a server's prefix and its tool in the names that are shown: with `"_"` `github_search`.
     `github:search` is taken too. Where two tools would be shown by one name both keep their own."""
@@ -496,6 +512,8 @@ class ProfileSpec(ConfinedSpec, frozen=True, kw_only=True):
     tools for jobs, and those that find others, do not."""
     priority: PriorityWord | None = None
     """How soon they have their turns, in each queue, where neither the tool nor its server says it."""
+    redact: bool = False
+    """With `true` known secrets are masked in the answers of all tools, as with `redact` of a tool."""
     when: str | tuple[RuleSpec, ...] | None = None
     """Which calls of its agents go on, of any tool, as `when` of a tool."""
     approve: str | None = None
@@ -524,6 +542,8 @@ class Config(Spec, frozen=True, kw_only=True):
     """Where agents come in, and the end: [`[daemon]`](#daemon)."""
     limits: LimitsSpec = LimitsSpec()
     """Every bound that a site may want to move: [`[limits]`](#limits)."""
+    audit: AuditSpec = AuditSpec()
+    """A record of each call: [`[audit]`](#audit)."""
     queues: dict[QueueName, QueueSpec] = {}
     """Where calls wait for one another: [`[queues.NAME]`](#queuesname)."""
     hooks: dict[HookName, HookSpec] = {}

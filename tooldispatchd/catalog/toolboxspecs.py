@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from tooldispatchd.catalog.policyspec import PolicySpec
 from tooldispatchd.catalog.secrecy import Secret, SecretFile, SecretVariable, Spec
-from tooldispatchd.catalog.speckinds import KIB, MIB, EnvName, Name, Seconds, SomeWord, Word
+from tooldispatchd.catalog.speckinds import KIB, MIB, EnvName, Name, Seconds, SomeWord, Tags, Word
 
 
 class SearchSpec(Spec, frozen=True, kw_only=True):
@@ -39,6 +39,8 @@ class ToolboxSpec(PolicySpec, frozen=True, kw_only=True):
     prefix: Name | None = None
     """What stands before their names, with an underscore: with `docs` the tool `read` is `docs_read`. A second toolbox
     of a set needs one."""
+    tags: Tags | None = None
+    """Tags of each of its tools, see [tags](agents.md#tags-and-hints); by default the name of its set."""
     workspace: SomeWord = "workspace"
     """The directory in which its tools work; by default the session's [workspace](#workspaces)."""
     call_s: Seconds | None = None

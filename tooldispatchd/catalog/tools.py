@@ -33,7 +33,7 @@ from tooldispatchd.catalog.signatures import Signature, stated_misfit
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.catalog.types import JSON, UNIT, Product, Record, Stream, Type, column_of, show, show_arrow
 
-WAYS: Final = ("process", "mcp", "inline", "map", "command", "python", "rest")
+WAYS: Final = ("process", "mcp", "inline", "map", "command", "python", "rest", "native")
 _PROGRAMS: Final = ("command", "python")
 # What means something to tools of some ways only.
 _ONLY: Final[dict[str, tuple[str, ...]]] = {
@@ -479,6 +479,8 @@ class _Table:
             raise WiringError(f"tools lift tools at most {MAX_NESTED} deep", value=name)
         if name not in self._config.tools:
             raise self.processes.no_tool(name)
+        if self._config.tools[name].native is not None:
+            raise WiringError(f"a model's provider runs {name} itself, and no chain can lift it", value=name)
         built = self.build(name)
         if built is None:
             raise WiringError(f"the tool {name} has a problem of its own", value=name, is_told=True)
@@ -491,7 +493,7 @@ def _morphism(tool: DeclaredTool, builder: _ToolBuilder, *, is_asked: bool) -> M
     One that waits is asked for, so that it has its own limit; and one that `is_asked`, with the steps of its calls.
     """
     source, target, spec = builder.source, builder.target, tool.spec
-    ways = (spec.mcp, spec.command, spec.python, spec.rest)
+    ways = (spec.mcp, spec.command, spec.python, spec.rest, spec.native)
     if not is_asked and tool.program is not None and tool.program.is_now:
         inner = msgspec.structs.replace(tool.program, name=tool.name, source=source, target=target)
     elif is_asked or tool.program is not None or any(way is not None for way in ways):

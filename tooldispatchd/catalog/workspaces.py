@@ -90,16 +90,6 @@ def workspace_problems(
         for binding in servers.values()
         if binding.spec.shared and needs_workspace(binding.spec)
     ]
-    shut_in = {name for name, spec in config.tools.items() if spec.resident and _names_it(spec)}
-    shut_in |= {
-        tool
-        for profile in profiles.values()
-        if _names_it(profile.confinement)
-        for tool in profile.tools
-        if config.tools[tool].resident
-    }
-    why = f"a resident worker serves all sessions, and is shut in once: in no {WORKSPACE}"
-    problems += [Problem(("tools", name), why) for name in config.tools if name in shut_in]
     for name, agent in config.agents.items():
         if agent.workspace is not None:
             problems += _template_problems(agent.workspace, ("agents", name, WORKSPACE))

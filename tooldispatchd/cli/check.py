@@ -13,7 +13,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Check a configuration and say all that is wrong with its form, or, once its form is right, with its meaning. "
         "The files that it names are read; "
         "of programs, working directories and roots that are not there it warns. No daemon, server or program is "
-        "started; modules of Python tools are imported, in processes of their own, to read their signatures. "
+        "started, and no ${command:…} run; modules of Python tools are imported, in processes of their own, to read "
+        "their signatures. "
         "Exits with 0 if it can be used, else with 2."
     )
     parser.add_argument(
@@ -28,6 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print what was understood: each type, tool, process, server and profile, where it was written, how it "
         "runs, its limits, what its program is bounded by and shut in with, and who may call it",
+    )
+    parser.add_argument(
+        "--commands",
+        action="store_true",
+        help="run each ${command:…}, as serve does; by default something stands in the place of what it would print",
     )
     parser.add_argument(
         "--json",
@@ -62,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             return code
     try:
         path: Path = arguments.config or find_configuration(os.environ)
-        loaded = load(path, os.environ)
+        loaded = load(path, os.environ, runs_commands=arguments.commands)
     except ConfigError as error:
         if arguments.json:
             _print_json(error.fields(), [])

@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 3
     watchdog_s = take_watchdog(os.environ)
     notifier = Notifier(os.environ)
-    log = open_log(arguments.log_level)
+    log = open_log(arguments.log_level, catalog.masker)
     for warning in (*catalog.warnings, *(http_warnings(places) if arguments.listen else ())):
         log.warning("configuration", detail=warning)
     if handed and not any(place.kind == "systemd" for place in places):

@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         from tooldispatchd.config.configuration import ConfigError, load
 
         try:
-            loaded = load(Path(arguments.config), os.environ)
+            # The daemon that is started runs its commands.
+            loaded = load(Path(arguments.config), os.environ, runs_commands=False)
         except ConfigError as error:
             print(error, file=sys.stderr)
             return 2

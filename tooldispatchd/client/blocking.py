@@ -28,7 +28,9 @@ from tooldispatchd.client.shown import (
     Plain,
     ShownReady,
     ShownTools,
+    Switches,
     is_plain,
+    switched,
 )
 from tooldispatchd.client.waiting import (
     Callbacks,
@@ -150,18 +152,38 @@ class Agent:
             self._greet(before.fields)
 
     @overload
-    def tools(self, schemas: Plain | None = None) -> list[ToolView]: ...
+    def tools(
+        self, schemas: Plain | None = None, *, tags: Switches | None = None, tools: Switches | None = None
+    ) -> list[ToolView]: ...
 
     @overload
-    def tools(self, schemas: Form) -> list[Entry]: ...
+    def tools(self, schemas: Form, *, tags: Switches | None = None, tools: Switches | None = None) -> list[Entry]: ...
 
-    def tools(self, schemas: Form | Plain | None = None) -> list[ToolView] | list[Entry]:
-        """The current tools of the session; in the plain form, whatever `hello` asked for, unless another is named."""
+    def tools(
+        self, schemas: Form | Plain | None = None, *, tags: Switches | None = None, tools: Switches | None = None
+    ) -> list[ToolView] | list[Entry]:
+        """The current tools of the session; in the plain form, whatever `hello` asked for, unless another is named.
+
+        `tags` and `tools` are switched on and off for this list alone.
+        """
         self._reopen()
-        said = self._waiting.conversation.tools(self.name, schemas=schemas)
+        said = self._waiting.conversation.tools(self.name, schemas=schemas, tags=tags, tools=tools)
         if is_plain(schemas):
             return self._waiting.question(said, Tools).tools
         return self._waiting.question(said, ShownTools).tools
+
+    def select(self, *, tags: Switches | None = None, tools: Switches | None = None) -> list[ToolView]:
+        """Switch tags and tools on and off for the session; the tools that it has then.
+
+        Raises `FaultError` for a tool that it cannot have. On a new channel they are switched so again.
+        """
+        self._reopen()
+        waiting = self._waiting
+        found = waiting.question(waiting.conversation.select(self.name, tags=tags, tools=tools), Tools).tools
+        before = waiting.hellos.get(self.name)
+        fields = {"schemas": None} if before is None else before.fields
+        waiting.hellos[self.name] = SaidHello(switched(fields, tags, tools), waiting.channel)
+        return found
 
     def call(
         self,

@@ -29,6 +29,7 @@ from tooldispatchd.client.exchange import (
     OnEvent,
     OnServerNote,
     OnUpdate,
+    Opened,
     Renewal,
     stream_on,
 )
@@ -49,7 +50,9 @@ from tooldispatchd.client.shown import (
     Plain,
     ShownReady,
     ShownTools,
+    Switches,
     is_plain,
+    switched,
 )
 from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
 
@@ -144,18 +147,41 @@ class Agent:
         return await self._renewal.greet(exchange, self.name, {**fields, "updates": updates or None, "answers": asked})
 
     @overload
-    async def tools(self, schemas: Plain | None = None) -> list[ToolView]: ...
+    async def tools(
+        self, schemas: Plain | None = None, *, tags: Switches | None = None, tools: Switches | None = None
+    ) -> list[ToolView]: ...
 
     @overload
-    async def tools(self, schemas: Form) -> list[Entry]: ...
+    async def tools(
+        self, schemas: Form, *, tags: Switches | None = None, tools: Switches | None = None
+    ) -> list[Entry]: ...
 
-    async def tools(self, schemas: Form | Plain | None = None) -> list[ToolView] | list[Entry]:
-        """The current tools of the session; in the plain form, whatever `hello` asked for, unless another is named."""
+    async def tools(
+        self, schemas: Form | Plain | None = None, *, tags: Switches | None = None, tools: Switches | None = None
+    ) -> list[ToolView] | list[Entry]:
+        """The current tools of the session; in the plain form, whatever `hello` asked for, unless another is named.
+
+        `tags` and `tools` are switched on and off for this list alone.
+        """
         exchange = await self._renewal.session(self.name)
-        said = exchange.conversation.tools(self.name, schemas=schemas)
+        said = exchange.conversation.tools(self.name, schemas=schemas, tags=tags, tools=tools)
         if is_plain(schemas):
             return (await exchange.answer(said, Tools, agent=self.name)).tools
         return (await exchange.answer(said, ShownTools, agent=self.name)).tools
+
+    async def select(self, *, tags: Switches | None = None, tools: Switches | None = None) -> list[ToolView]:
+        """Switch tags and tools on and off for the session; the tools that it has then.
+
+        Raises `FaultError` for a tool that it cannot have. On a new channel they are switched so again.
+        """
+        renewal = self._renewal
+        exchange = await renewal.session(self.name)
+        said = exchange.conversation.select(self.name, tags=tags, tools=tools)
+        found = (await exchange.answer(said, Tools, agent=self.name)).tools
+        before = renewal.opened.get(self.name)
+        fields = {"schemas": None} if before is None else before.fields
+        renewal.opened[self.name] = Opened(switched(fields, tags, tools), exchange)
+        return found
 
     async def call(
         self,

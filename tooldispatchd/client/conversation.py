@@ -22,6 +22,7 @@ from tooldispatchd.client.shown import (
     ShownReady,
     ShownTools,
     ShownToolsChanged,
+    Switches,
     is_plain,
     read_changed,
     read_ready,
@@ -199,12 +200,25 @@ class PendingRequests:
         """
         return self._question("ready", agent, {"__port": "hello", "agent": agent, **fields})
 
-    def tools(self, agent: str | None, *, schemas: str | None) -> Ticket:
+    def tools(
+        self, agent: str | None, *, schemas: str | None, tags: Switches | None = None, tools: Switches | None = None
+    ) -> Ticket:
         """Ask for the tools; answered by `Tools`, and by `ShownTools` where `schemas` is a provider's form.
 
-        Without a form the plain one is asked for, whatever `hello` said: `run` may have opened the session.
+        Without a form the plain one is asked for, whatever `hello` said: `run` may have opened the session. `tags` and
+        `tools` are switched for this list alone.
         """
-        return self._question("tools", agent, {"__port": "tools", "agent": agent, "schemas": schemas or PLAIN})
+        return self._list("tools", agent, schemas=schemas, tags=tags, tools=tools)
+
+    def select(self, agent: str | None, *, tags: Switches | None, tools: Switches | None) -> Ticket:
+        """Switch tags and tools on and off; answered as `tools`."""
+        return self._list("select", agent, schemas=None, tags=tags, tools=tools)
+
+    def _list(
+        self, port: str, agent: str | None, *, schemas: str | None, tags: Switches | None, tools: Switches | None
+    ) -> Ticket:
+        fields = {"__port": port, "agent": agent, "schemas": schemas or PLAIN, "tags": tags, "tools": tools}
+        return self._question("tools", agent, fields)
 
     def parse(self, agent: str | None, text: str) -> Ticket:
         """Ask for the calls in what a model wrote; answered by `WrittenCalls`."""

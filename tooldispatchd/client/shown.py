@@ -4,7 +4,7 @@ In the plain form tools are decoded into `ToolView`s; in any other form each is 
 provider's SDK as it is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, TypeVar, get_args
 
 import msgspec
@@ -30,6 +30,9 @@ PLAIN: Final = "plain"
 
 Entry = dict[str, object]
 """One tool in the form that was asked for."""
+
+Switches = Mapping[str, bool]
+"""Which tags, or tools, are on and which are off."""
 
 OnToolsChanged = Callable[[list[ToolView]], object]
 OnShownChanged = Callable[[list[Entry]], object]
@@ -70,6 +73,14 @@ _decode_entry: Final = msgspec.json.Decoder(Entry).decode
 _decode_server: Final = msgspec.json.Decoder(PassingServer).decode
 _decode_has: Final = msgspec.json.Decoder(dict[str, bool]).decode
 _decode_limits: Final = msgspec.json.Decoder(dict[str, int]).decode
+
+
+def switched(fields: Mapping[str, object], tags: Switches | None, tools: Switches | None) -> dict[str, object]:
+    """The fields of a `hello` with what was switched since it was said."""
+    before = fields.get("select")
+    kept = before if isinstance(before, dict) else {}
+    now = {"tags": tags, "tools": tools}
+    return {**fields, "select": {key: {**(kept.get(key) or {}), **(said or {})} for key, said in now.items()}}
 
 
 def is_plain(form: object) -> bool:

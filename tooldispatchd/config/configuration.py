@@ -18,8 +18,10 @@ from typing import Final, cast
 import msgspec
 
 from tooldispatchd.catalog import problems as paths
+from tooldispatchd.catalog.auditspec import AuditSpec
 from tooldispatchd.catalog.catalog import Catalog, DescribedApi, build_catalog
 from tooldispatchd.catalog.enforcement import wrong
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 from tooldispatchd.catalog.problems import Problem
@@ -33,6 +35,7 @@ from tooldispatchd.config.credentials import (
     Credentials,
     api_credentials,
     exposed_secrets,
+    known_secrets,
     take_credentials,
     with_credentials,
 )
@@ -46,6 +49,7 @@ from tooldispatchd.config.made_tools import make_tools
 from tooldispatchd.config.mcp_json import take_mcp_json
 from tooldispatchd.config.plumb_files import take_plumb
 from tooldispatchd.config.schema_check import check_form
+from tooldispatchd.config.secret_sources import SecretSources
 from tooldispatchd.config.standing import standing_configurations
 
 # A thousand tools with their schemas have room; a larger file is not a configuration.
@@ -103,9 +107,13 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
     return load(path, environ).catalog
 
 
-def load(path: Path, environ: Mapping[str, str]) -> Loaded:
-    """As `load_catalog`, with the places of what is in it."""
-    sources, table, credentials = _well_formed(path, environ)
+def load(path: Path, environ: Mapping[str, str], *, runs_commands: bool = True) -> Loaded:
+    """As `load_catalog`, with the places of what is in it.
+
+    Without `runs_commands` no `${command:…}` is run, and something stands in its place.
+    """
+    secrets = SecretSources(environ, path.absolute().parent, runs_commands=runs_commands)
+    sources, table, credentials = _well_formed(path, environ, secrets)
     directory = path.absolute().parent
     made = make_tools(table, credentials.secrets, environ)
     sources.made = made.places
@@ -122,13 +130,16 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
         pem_problems = check_pem_files(table)
     _refuse(sources, [*credentials.problems, *pem_problems, *problems])
     assert isinstance(catalog, Catalog)
+    servers = with_credentials(catalog.servers, credentials.secrets)
+    apis = {
+        name: msgspec.structs.replace(api, credentials=api_credentials(api, credentials.secrets))
+        for name, api in catalog.apis.items()
+    }
     finished = msgspec.structs.replace(
         catalog,
-        servers=with_credentials(catalog.servers, credentials.secrets),
-        apis={
-            name: msgspec.structs.replace(api, credentials=api_credentials(api, credentials.secrets))
-            for name, api in catalog.apis.items()
-        },
+        servers=servers,
+        apis=apis,
+        masker=Masker({*secrets.known, *known_secrets(table, credentials, servers.values(), apis.values())}),
         warnings=(
             *catalog.warnings,
             *credentials.warnings,
@@ -154,7 +165,17 @@ def read_openapi(path: Path, environ: Mapping[str, str], name: str) -> tuple[Ope
     return spec, api_credentials(RestApi(name, "", "", spec), credentials.secrets)
 
 
-def _well_formed(path: Path, environ: Mapping[str, str]) -> tuple[Sources, Table, Credentials]:
+def read_audit(path: Path, environ: Mapping[str, str]) -> AuditSpec:
+    """The table `[audit]`. Raises `ConfigError` for what is wrong with that; nothing else is looked at, or read."""
+    text, written = _read(path)
+    table: Table = {"audit": copy.deepcopy(written.get("audit", {}))}
+    _refuse(Sources(path, text, written), [*check_form(table), *expand(table, environ, path.absolute().parent)])
+    return msgspec.convert(table["audit"], AuditSpec)
+
+
+def _well_formed(
+    path: Path, environ: Mapping[str, str], secrets: SecretSources | None = None
+) -> tuple[Sources, Table, Credentials]:
     """The table that a configuration is once all of its form is right, and what was read of the secrets it names."""
     text, written = _read(path)
     sources = Sources(path, text, written)
@@ -163,7 +184,7 @@ def _well_formed(path: Path, environ: Mapping[str, str]) -> tuple[Sources, Table
     if _depth(written) > MAX_DEPTH:
         raise _unreadable(path, Finding(f"what its plumb files say is nested more than {MAX_DEPTH} deep", key="plumb"))
     table = copy.deepcopy(written)
-    problems = check_form(table) + expand(table, environ, path.absolute().parent)
+    problems = check_form(table) + expand(table, environ, path.absolute().parent, secrets)
     # A table in which the notation has found a mistake lacks what stood there.
     _refuse(sources, [problem for problem in problems if problem.path not in sources.plumb.lacking])
     return sources, table, take_credentials(table, environ)

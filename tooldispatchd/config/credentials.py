@@ -12,7 +12,7 @@ import pwd
 import re
 import stat
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final, cast
 
@@ -239,10 +239,6 @@ def _read(key: str, value: str, environ: Mapping[str, str], max_bytes: int) -> t
             raise SecretError("the environment has no such variable")
         return environ[value], None
     if not key.endswith("_file"):
-        if "${" in value:
-            raise SecretError(
-                f"a {_kind(key)[0]} is taken as it is written", f'"{key}_env", for one in the environment'
-            )
         return value, None
     text, mode = read_secret_file(value, max_bytes, what=_kind(key)[0])
     return text, mode if mode & (stat.S_IROTH | stat.S_IWOTH) else None
@@ -309,6 +305,28 @@ def exposed_secrets(table: Table, file_of: Callable[[Path], FilePath]) -> list[s
         if mode & stat.S_IROTH:
             said.append(f"{_dotted(path)}: others may read this file (mode {mode:04o})")
     return said
+
+
+def known_secrets(
+    table: Table, credentials: Credentials, servers: Iterable[Binding], apis: Iterable[RestApi]
+) -> Iterator[str]:
+    """What is to be masked of a table that is expanded: what was read, and what stands under the name of a secret.
+
+    Not profiles' tokens: of these nothing but a digest is kept.
+    """
+    yield from credentials.secrets.values()
+    for path in _written(table):
+        holder: object = table
+        for key in path:
+            holder = cast("dict[str | int, object]", holder)[key]
+        yield str(holder)
+    shown = [pair for server in servers for pair in server.credentials.headers]
+    for api in apis:
+        shown += [*api.credentials.headers, *api.credentials.query, *api.credentials.cookies]
+    for name, value in shown:
+        if may_be_secret(name):
+            # Behind a scheme, as in "Bearer …", stands what is secret.
+            yield value.rpartition(" ")[2]
 
 
 def _written(holder: object, path: Path = ()) -> Iterator[Path]:

@@ -1,8 +1,10 @@
 """Put the environment into a configuration's texts, and its directory before their relative paths.
 
 Only the keys that `EXPANDED` names are touched. `${VAR}` must be set, `${VAR:-default}` need not be (an empty
-variable counts as unset, as in a shell), `${file:PATH}` is what a file holds, `$$` is a dollar, and a dollar before
-anything else is itself.
+variable counts as unset, as in a shell), `${file:PATH}`, `${credential:NAME}` and `${command:WORDS}` are what these
+hold or print (`secret_sources`), `$$` is a dollar, and a dollar before anything else is itself.
+
+A token, and a text among options, is taken as it is written unless there is a `${` in it.
 
 The texts of a request are templates still when they leave this: a dollar of a value is two in them, and
 `${parameters.NAME}` stands as it is.
@@ -12,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Final, cast
 from urllib.parse import quote
@@ -21,11 +24,12 @@ import msgspec
 from tooldispatchd.catalog.hookspec import HookKind
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import is_meant_as_url
-from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, KIB, MAX_HEADER_CHARS, WORKSPACE
+from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS, WORKSPACE
 from tooldispatchd.catalog.workspaces import VARIABLES
-from tooldispatchd.config.credentials import SecretError, read_secret_file
+from tooldispatchd.config.credentials import SecretError
 from tooldispatchd.config.key_patterns import KeyLocation, Pattern, Table, entries, places
 from tooldispatchd.config.listen_values import parse_place, quote_path
+from tooldispatchd.config.secret_sources import SecretSources
 
 
 class _Meaning(Enum):
@@ -46,6 +50,7 @@ class _Meaning(Enum):
     PLACE = auto()  # what a program may read or change; links are resolved, so that none leads around a bound
     TEMPLATE = auto()  # a text of a request, or a table or a list of such, however deep
     HEADER_TEMPLATE = auto()  # a header's value in a request
+    TAKEN = auto()  # as it is written, unless it has a variable
 
 
 _CONFINED: Final[dict[Pattern, _Meaning]] = {("read", "#"): _Meaning.PLACE, ("write", "#"): _Meaning.PLACE}
@@ -56,7 +61,9 @@ _SERVER: Final[dict[Pattern, _Meaning]] = {
     ("env", "*"): _Meaning.WORD,
     ("cwd",): _Meaning.DIRECTORY,
     ("headers", "*"): _Meaning.HEADER,
+    ("token",): _Meaning.TAKEN,
     ("token_file",): _Meaning.FILE,
+    ("oauth", "client_id"): _Meaning.TAKEN,
     ("oauth", "client_secret_file"): _Meaning.FILE,
     ("oauth", "private_key_file"): _Meaning.FILE,
     ("ca",): _Meaning.FILE,
@@ -69,12 +76,14 @@ _COMMAND: Final[dict[Pattern, _Meaning]] = {
     ("args", "#"): _Meaning.WORD,
     ("env", "*"): _Meaning.WORD,
     ("cwd",): _Meaning.DIRECTORY,
+    ("options",): _Meaning.TAKEN,
     **_CONFINED,
 }
 _API: Final[dict[Pattern, _Meaning]] = {
     ("base_url",): _Meaning.URL,
     ("headers", "*"): _Meaning.HEADER,
     ("query", "*"): _Meaning.WORD,
+    **dict.fromkeys([("token",), ("basic", "password"), ("api_key", "value")], _Meaning.TAKEN),
     ("basic", "user"): _Meaning.WORD,
     ("oauth", "token_url"): _Meaning.URL,
     **dict.fromkeys([("token_file",), ("ca",), ("cert",), ("key",)], _Meaning.FILE),
@@ -116,10 +125,11 @@ _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
             **_CONFINED,
         },
     ),
-    (("toolbox", "*", "search"), {("url",): _Meaning.URL, ("token_file",): _Meaning.FILE}),
+    (("toolbox", "*", "search"), {("url",): _Meaning.URL, ("token",): _Meaning.TAKEN, ("token_file",): _Meaning.FILE}),
 )
 EXPANDED: Final[dict[Pattern, _Meaning]] = {
     ("daemon", "listen", "#"): _Meaning.LISTEN,
+    ("audit", "store"): _Meaning.STORE,
     ("cache", "store"): _Meaning.STORE,
     ("plumb", "#"): _Meaning.FILE,
     ("mcp_json", "#"): _Meaning.FILE,
@@ -127,6 +137,7 @@ EXPANDED: Final[dict[Pattern, _Meaning]] = {
     **{(*table, *key): meaning for table, keys in _TABLES for key, meaning in keys.items()},
     ("tools", "*", "mcp"): _Meaning.SERVER,
     ("processes", "*", "mcp", "#"): _Meaning.SERVER,
+    ("agents", "*", "token"): _Meaning.TAKEN,
     ("agents", "*", "token_file"): _Meaning.FILE,
     ("agents", "*", "roots", "#"): _Meaning.ROOT,
     ("agents", "*", "workspace"): _Meaning.WORKSPACE,
@@ -134,15 +145,15 @@ EXPANDED: Final[dict[Pattern, _Meaning]] = {
 }
 _VARIABLE: Final = re.compile(
     r"\$\$ | \$\{ (?P<name>[A-Za-z_][A-Za-z0-9_]*) (?: :- (?P<default>[^{}]*) )? \}"
-    r" | \$\{ file: (?P<file>[^{}]+) \} | (?P<broken>\$\{)",
+    r" | \$\{ (?P<source>file|credential|command): (?P<what>[^{}]+) \} | (?P<broken>\$\{)",
     re.VERBOSE,
 )
 _TEMPLATE_SIGN: Final = re.compile(rf"\$\{{ parameters\. [^{{}}]+ \}} | {_VARIABLE.pattern}", re.VERBOSE)
-# A key, a token, or a certificate in PEM.
-_MAX_FILE_CHARS: Final = 64 * KIB
 ABSENT: Final = "the environment has no"
 BROKEN: Final = '"${" begins no variable that can be read'
-_FORMS: Final = '"${NAME}", "${NAME:-default}", "${file:PATH}", or "$$" for a dollar'
+_FORMS: Final = (
+    '"${NAME}", "${NAME:-default}", "${file:PATH}", "${credential:NAME}", "${command:WORDS}", or "$$" for a dollar'
+)
 # As `catalog.arguments` has it, in shapes that are surely meant so.
 _FIELD: Final = re.compile(r"\$\{(\w[\w -]*)(?:\.\.\.|\?[^{}]+)?\}")
 _HEADER: Final = re.compile(HEADER_VALUE_PATTERN.removesuffix("$"))
@@ -151,7 +162,9 @@ _FILE_URI: Final = re.compile(r"file://(?:localhost)?(?P<path>/(?:[^%?#\x00]|%[0
 # RFC 3986, 3.3, and the sign of what is encoded already.
 _PATH_SIGNS: Final = "/:@!$&'()*+,;=~%"
 # These may be empty once they are expanded.
-_MAY_BE_EMPTY: Final = frozenset({_Meaning.WORD, _Meaning.HEADER, _Meaning.TEMPLATE, _Meaning.HEADER_TEMPLATE})
+_MAY_BE_EMPTY: Final = frozenset(
+    {_Meaning.WORD, _Meaning.HEADER, _Meaning.TEMPLATE, _Meaning.HEADER_TEMPLATE, _Meaning.TAKEN}
+)
 _TEMPLATES: Final = frozenset({_Meaning.TEMPLATE, _Meaning.HEADER_TEMPLATE})
 _HEADERS: Final = frozenset({_Meaning.HEADER, _Meaning.HEADER_TEMPLATE})
 # Of a place for https, where it is relative.
@@ -161,11 +174,16 @@ _PATHS: Final = frozenset({_Meaning.FILE, _Meaning.DOCUMENT, _Meaning.DIRECTORY,
 _OF_SESSIONS: Final = frozenset({_Meaning.DIRECTORY, _Meaning.PLACE, _Meaning.ROOT})
 
 
-def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> list[Problem]:
+def expand(
+    table: Table, environ: Mapping[str, str], directory: FilePath, sources: SecretSources | None = None
+) -> list[Problem]:
     """Expand the texts of `table` in place; `directory` is where its relative paths start.
 
-    A text with a problem stays as it is written.
+    A text with a problem stays as it is written. What is read as a secret is known to `sources`.
     """
+    expand_place = partial(
+        _expand_place, sources=sources or SecretSources(environ, directory), environ=environ, directory=directory
+    )
     problems: list[Problem] = []
     for pattern, meaning in EXPANDED.items():
         for place in (text for found in places(table, pattern) for text in _texts(found)):
@@ -175,7 +193,7 @@ def expand(table: Table, environ: Mapping[str, str], directory: FilePath) -> lis
             is_template = any(mode.value == "args" for mode in modes)
             # The schema refuses a text that is empty as it is written.
             if isinstance(place.value, str) and place.value and not is_template:
-                problems.extend(_expand_place(place, place.value, meaning, environ=environ, directory=directory))
+                problems.extend(expand_place(place, place.value, meaning))
     return problems
 
 
@@ -196,13 +214,20 @@ def _is_argument(path: Path) -> bool:
 def expand_file(text: str, environ: Mapping[str, str], directory: FilePath) -> FilePath | None:
     """The file that `text` names, or None where `expand` has a problem with it."""
     place = KeyLocation(("plumb", 0), {0: text})
-    if _expand_place(place, text, _Meaning.FILE, environ=environ, directory=directory):
+    sources = SecretSources(environ, directory)
+    if _expand_place(place, text, _Meaning.FILE, sources=sources, environ=environ, directory=directory):
         return None
     return FilePath(str(place.value))
 
 
 def _expand_place(
-    place: KeyLocation, text: str, meaning: _Meaning, *, environ: Mapping[str, str], directory: FilePath
+    place: KeyLocation,
+    text: str,
+    meaning: _Meaning,
+    *,
+    sources: SecretSources,
+    environ: Mapping[str, str],
+    directory: FilePath,
 ) -> list[Problem]:
     """Expand one text in place. No problem shows the expanded text."""
     # A binding's name holds no dollar, and is shown in messages, which nothing of the environment may be.
@@ -211,7 +236,7 @@ def _expand_place(
     # Only a command's first word is the program.
     if meaning is _Meaning.PROGRAM and place.path[-1] not in {0, "command"}:
         meaning = _Meaning.WORD
-    if text == WORKSPACE and meaning in _OF_SESSIONS:
+    if (text == WORKSPACE and meaning in _OF_SESSIONS) or (meaning is _Meaning.TAKEN and "${" not in text):
         return []
     if meaning is _Meaning.WORKSPACE:
         # These are put in where a session opens.
@@ -222,7 +247,7 @@ def _expand_place(
         return problems
 
     try:
-        expanded = signs.sub(lambda found: _replacement(found, meaning, environ, directory), text)
+        expanded = signs.sub(lambda found: _replacement(found, meaning, environ, sources), text)
     except SecretError as error:
         return [Problem(place.path, error.why, value=text)]
     if (misfit := _misfit(meaning, text, expanded)) is not None:
@@ -237,16 +262,17 @@ def _expand_place(
     return [msgspec.structs.replace(problem, path=place.path, **hidden)]
 
 
-def _replacement(found: re.Match[str], meaning: _Meaning, environ: Mapping[str, str], directory: FilePath) -> str:
+def _replacement(found: re.Match[str], meaning: _Meaning, environ: Mapping[str, str], sources: SecretSources) -> str:
     """What stands in the place of a sign. Raises `SecretError`."""
     is_template = meaning in _TEMPLATES
-    if found["file"] is not None:
-        value, _ = read_secret_file(str(directory / found["file"]), _MAX_FILE_CHARS, what="value")
+    if found["source"] is not None:
+        value = sources.read(found["source"], found["what"])
     elif found["name"] is None:
         return found[0] if is_template else "$"
     else:
         # As in a shell, a default stands for an empty variable too.
         value = environ.get(found["name"], "") or found["default"] or ""
+        sources.note_variable(found["name"], value)
     return value.replace("$", "$$") if is_template else value
 
 

@@ -16,14 +16,14 @@ SECTION: Final = "restTools"
 _PLACES: Final[dict[str, Path]] = {
     "description": ("description",),
     "parametersSchema": ("input_schema",),
+    "queue": ("queue",),
     **{key: ("rest", key) for key in ("method", "url", "headers")},
     "queryParamNames": ("rest", "query"),
     "streaming": ("rest", "stream"),
     "cache": ("cache",),
 }
-# What this means does not exist here yet, and takes something away: an API would be called more often than its file
-# says.
-_PLANNED: Final = {"queue": "default"}
+# The queue of requests that name none.
+_QUEUE: Final = "default"
 _JSON: Final = "application/json"
 
 
@@ -37,10 +37,10 @@ def take_requests(table: Table) -> MadeTools:
         if name in tools:
             problems.append(Problem(path, f"a tool {name} is declared already"))
             continue
-        for key, nothing in _PLANNED.items():
-            if given.get(key, nothing) != nothing:
-                problems.append(Problem((*path, key), "not yet available", allowed=f'"{nothing}", or to leave it out'))
-        tools[name], body_key = _tool(name, given)
+        tool, body_key = _tool(name, given)
+        queue = given.get("queue", _QUEUE)
+        is_named = queue != _QUEUE or queue in cast("Table", table.get("queues", {}))
+        tools[name] = {**tool, "queue": queue} if is_named else tool
         places["tools", name] = path
         for key, place in (*_PLACES.items(), ("bodyTemplate", ("rest", body_key))):
             if key in given:

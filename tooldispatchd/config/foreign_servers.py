@@ -260,7 +260,9 @@ class _Translation:
             # Editors ask a person for it; a daemon takes it from its environment.
             return f"${{INPUT_{re.sub(r'[^A-Za-z0-9]', '_', found['input']).upper()}}}"
         if found["body"] is None:
-            # Broken variables are told of where variables are expanded.
+            # Broken variables are told of where variables are expanded. An editor's command is one: it is no program.
+            if found.string.startswith("command:", found.end()):
+                return "${}"
             return {"${": "${", "${/}": "/"}.get(found.group(), "$$")
         workspace = self._places.workspace
         known = {

@@ -42,8 +42,8 @@ def take_openapis(table: Table, environ: Mapping[str, str]) -> MadeTools:
         places["rest", name] = path
         for key in own:
             places["rest", name, key] = (*path, key)
-        for tool, row in adapted.tools.items():
-            tools[tool], places["tools", tool] = row, path
+        for tool in adapted.tools:
+            tools[tool], places["tools", tool] = adapted.table_of(tool), path
         made[name] = adapted.tags
         left_out = [f"{each.operation}: {each.why}" for each in adapted.left_out]
         described[name] = DescribedApi(adapted.operations, (*left_out, *_notes(adapted)))

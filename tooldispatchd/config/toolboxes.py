@@ -26,7 +26,9 @@ SEARCH: Final = "search"
 HOW_TO_SEARCH: Final = 'search = { engine = "brave", token_env = "BRAVE_KEY" }'
 _PACKAGE: Final = "tooldispatchd.toolbox"
 _TYPES: Final = {field.name: field.type for field in msgspec.structs.fields(ToolboxSpec)}
-_ANY_SET: Final = frozenset({"set", "tools", "deny", "prefix", "workspace", "call_s", "env", *KEYS, *POLICY_KEYS})
+# What each of its tools has as the toolbox has it.
+_STATED: Final = (*KEYS, *POLICY_KEYS, "call_s", "tags")
+_ANY_SET: Final = frozenset({"set", "tools", "deny", "prefix", "workspace", "env", *_STATED})
 
 
 class _Toolbox:
@@ -93,7 +95,7 @@ class _Toolbox:
         return [name for name in names if not denied.admits(name) and (name != SEARCH or has_engine)]
 
     def _tool(self, name: str, builtin: Builtin) -> Table:
-        stated = {key: self.table[key] for key in (*KEYS, *POLICY_KEYS, "call_s") if key in self.table}
+        stated = {key: self.table[key] for key in _STATED if key in self.table}
         env = cast("Table", self.table.get("env", {}))
         options = {key: self.table[key] for key in self.set.options if key in self.table}
         if SEARCH in options:
@@ -195,6 +197,8 @@ def _written_out(name: str, builtin: Builtin, set_name: str, options: dict[str, 
         "hint": builtin.hint,
         "options": options,
         "stop_s": builtin.stop_s,
+        "resident": builtin.resident,
+        "tags": [set_name],
         "env": {"TOOLDISPATCHD_TOOLBOX": SETS[set_name].parent},
         **SETS[set_name].bounds,
     }

@@ -398,6 +398,7 @@ def _runtime(
         lender=lender,
         python=equipment.python,
         rest=equipment.rest,
+        audit=equipment.audit,
         accounts=accounts_of(setup.catalog, os.environ, setup.log),
     )
     return Runtime(setup, services, DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory))

@@ -2,6 +2,7 @@
 
     scratch directories, cgroups, launchers ── where a program has bounds
     warm parents ───────────────────────────── where there are Python tools
+    the recorder of calls ──────────────────── where `[audit]` names a store
     connections to HTTP APIs ───────────────── where there are tools with `rest`
     files with specs ───────────────────────── where there are agents that `agent_command` runs
 
@@ -17,6 +18,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tooldispatchd.agent.calls.auditing import AuditSink
 from tooldispatchd.agent.programs.programs import ProgramBounds
 from tooldispatchd.agent.runtime import PythonPlanner, RestPlanner
 from tooldispatchd.agent.setup import Setup
@@ -52,6 +54,7 @@ class Equipment(NamedTuple):
     bounds: ProgramBounds | None
     python: PythonPlanner | None
     rest: RestPlanner | None
+    audit: AuditSink | None
     tool_lists: Path | None
     """Where agents find the files with their tools."""
 
@@ -71,7 +74,9 @@ async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str
         setup.log.warning("scratch directory left", path=path)
 
     async with AsyncExitStack() as stack:
-        bounds = python = rest = None
+        bounds = python = rest = audit = None
+        if config.audit.store is not None:
+            audit = stack.enter_context(_open_audit(setup))
         if is_python or asked:
             # Not where the sockets lie: that is memory, and programs may write much.
             directory = _directory(SCRATCHES, {}, family, stack)
@@ -83,12 +88,25 @@ async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str
             # Few daemons have such tools.
             from tooldispatchd.agent.programs.pythonplan import open_python_plans  # noqa: PLC0415  # as above
 
-            python = await stack.enter_async_context(open_python_plans(family, setup))
+            python = await stack.enter_async_context(open_python_plans(family, scratches, setup))
         if catalog.apis:
             from tooldispatchd.agent.calls.restplan import open_rest_plans  # noqa: PLC0415  # as above
 
             rest = await stack.enter_async_context(open_rest_plans(setup, environ))
-        yield Equipment(bounds, python, rest, tool_lists)
+        yield Equipment(bounds, python, rest, audit, tool_lists)
+
+
+@contextmanager
+def _open_audit(setup: Setup) -> Iterator[AuditSink]:
+    from tooldispatchd.audit.door import AuditStoreError, open_audit  # noqa: PLC0415  # a wing
+
+    catalog = setup.catalog
+    with ExitStack() as stack:
+        try:
+            recorder = stack.enter_context(open_audit(catalog.config.audit, setup.log, masker=catalog.masker))
+        except AuditStoreError as error:
+            raise EquipmentError(f"cannot record calls: {error}") from error
+        yield recorder
 
 
 def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: AsyncExitStack) -> Path:

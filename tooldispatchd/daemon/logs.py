@@ -16,6 +16,8 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
+from tooldispatchd.catalog.masker import NO_SECRETS, Masker
+
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 # A traceback of a recursion is cut: its innermost frames tell enough.
 FRAMES: Final = 30
@@ -104,17 +106,18 @@ class DaemonLog:
 class _SinkLogger:
     """What structlog calls with each rendered line."""
 
-    def __init__(self, sink: LogSink) -> None:
+    def __init__(self, sink: LogSink, masker: Masker) -> None:
         self._sink = sink
+        self._masker = masker
 
     def msg(self, line: bytes) -> None:
-        self._sink.write(line + b"\n")
+        self._sink.write(self._masker.mask_bytes(line) + b"\n")
 
     debug = info = warning = error = msg
 
 
-def open_log(level: str) -> DaemonLog:
-    """The log on stderr, from `level` on."""
+def open_log(level: str, masker: Masker = NO_SECRETS) -> DaemonLog:
+    """The log on stderr, from `level` on; known secrets are masked, whatever line they are in."""
     if os.isatty(STDERR):
         stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False)
         console = structlog.dev.ConsoleRenderer(colors=True)
@@ -123,7 +126,7 @@ def open_log(level: str) -> DaemonLog:
         stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
         renderers = [_render_json]
     logger = structlog.wrap_logger(
-        _SinkLogger(LogSink()),
+        _SinkLogger(LogSink(), masker),
         processors=[structlog.processors.add_log_level, stamp, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
     )

@@ -20,6 +20,8 @@ class Builtin(msgspec.Struct, frozen=True, kw_only=True):
     """The state that it keeps between calls; tools of one name share it."""
     call_s: float | None = None
     stop_s: float = 0.0
+    resident: bool = True
+    """Whether its calls run in workers: not what runs what it is given, or takes its time."""
     mode: Literal["asked"] | None = None
     read_only: bool = False
     """Whether it changes nothing but what the session knows."""
@@ -155,6 +157,7 @@ SETS: Final[dict[str, ToolSet]] = {
                 mode="asked",
                 call_s=_COMMAND_S,
                 stop_s=_STOP_S,
+                resident=False,
             ),
             "python": Builtin(
                 function="interpreter:python",
@@ -163,6 +166,7 @@ SETS: Final[dict[str, ToolSet]] = {
                 state="python",
                 call_s=_COMMAND_S,
                 stop_s=_STOP_S,
+                resident=False,
             ),
         },
     ),
@@ -176,12 +180,14 @@ SETS: Final[dict[str, ToolSet]] = {
                 function="web.fetching:fetch",
                 title="Fetch a page",
                 hint="fetch reads one page or file of the web, as Markdown.",
+                resident=False,
                 read_only=True,
             ),
             "search": Builtin(
                 function="web.search:search",
                 title="Search the web",
                 hint="search finds pages; fetch reads them.",
+                resident=False,
                 read_only=True,
             ),
         },
@@ -200,6 +206,7 @@ SETS: Final[dict[str, ToolSet]] = {
                 title="Wait",
                 hint="sleep waits up to an hour.",
                 call_s=3_610.0,
+                resident=False,
             ),
         },
     ),

@@ -24,6 +24,7 @@ from tooldispatchd.wire.messages import (
     Parse,
     Ping,
     PongSaid,
+    Select,
     ShortReq,
     ToolBackground,
     ToolCancel,
@@ -32,12 +33,25 @@ from tooldispatchd.wire.messages import (
 )
 from tooldispatchd.wire.peek import peek
 
-_PORTS: Final = "hello, tool_req, tool_cancel, tool_background, tools, parse, approve_resp, ask_resp, ping, pong, bye"
+_PORTS: Final = (
+    "hello, tool_req, tool_cancel, tool_background, tools, select, parse, approve_resp, ask_resp, ping, pong, bye"
+)
 UNKNOWN_PORT: Final = f"unknown port; known are {_PORTS}"
 TWO_PORTS: Final = Fault(Code.INVALID_REQUEST, "a line has one `__port`")
 
 _decode_tagged: Final = msgspec.json.Decoder(
-    Hello | ToolReq | ToolsReq | Parse | ToolCancel | ToolBackground | ApproveResp | AskResp | Ping | PongSaid | ByeSaid
+    Hello
+    | ToolReq
+    | ToolsReq
+    | Select
+    | Parse
+    | ToolCancel
+    | ToolBackground
+    | ApproveResp
+    | AskResp
+    | Ping
+    | PongSaid
+    | ByeSaid
 ).decode
 _decode_short: Final = msgspec.json.Decoder(ShortReq).decode
 _decode_nested: Final = msgspec.json.Decoder(NestedReq).decode
@@ -52,7 +66,7 @@ class Form(Enum):
 
 
 # Lines that are answered, beside requests: an `id` of theirs comes back.
-_ASKING: Final = frozenset({"hello", "tools", "parse", "ping", "bye", "tool_background"})
+_ASKING: Final = frozenset({"hello", "tools", "select", "parse", "ping", "bye", "tool_background"})
 # White space as JSON has it; Python's own has more.
 WHITE: Final = b" \t\r\n"
 

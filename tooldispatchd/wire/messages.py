@@ -17,6 +17,8 @@ DEPTH: Final = 128
 MAX_ID_BYTES: Final = 512
 # A longer content stands in its line once.
 MAX_VALUE_BYTES: Final = 64 * 1024
+# Tags and tools that one session may have switched: as many as a server may have tools, and no more to remember.
+MAX_SWITCHES: Final = 1024
 
 # As in the configuration, which knows nothing of the wire.
 ORDER_PATTERN: Final = r"^(parallel|sequential|batched:[1-9][0-9]{0,5})$"
@@ -24,6 +26,7 @@ ORDER_PATTERN: Final = r"^(parallel|sequential|batched:[1-9][0-9]{0,5})$"
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES)]
 # As long as an id: a runtime may use one for the other.
 AgentName = Annotated[str, Meta(min_length=1, max_length=MAX_ID_BYTES)]
+Switches = Annotated[dict[str, bool], Meta(max_length=MAX_SWITCHES)]
 
 
 class ContentKind(StrEnum):
@@ -68,6 +71,13 @@ class NestedReq(msgspec.Struct, tag_field="__port", tag="tool_req"):
     agent: AgentName | None = None
 
 
+class Switched(msgspec.Struct):
+    """Which tools are on and which are off, by their tags and by their names."""
+
+    tags: Switches | None = None
+    tools: Switches | None = None
+
+
 class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
     """Open a session under a profile; answered by `ready` or refused by `fault`.
 
@@ -99,6 +109,8 @@ class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
     """How its calls run where the profile does not say: `parallel`, `sequential` or `batched:N`."""
     workspace: str | None = None
     """The directory of the session's own."""
+    select: Switched | None = None
+    """What a `select` right after it would say."""
 
 
 class ToolsReq(msgspec.Struct, tag_field="__port", tag="tools"):
@@ -107,6 +119,13 @@ class ToolsReq(msgspec.Struct, tag_field="__port", tag="tools"):
     agent: AgentName | None = None
     schemas: str | None = None
     id: Id | None = None
+    tags: Switches | None = None
+    """Switched for this list alone; so is `tools`."""
+    tools: Switches | None = None
+
+
+class Select(ToolsReq, tag_field="__port", tag="select"):
+    """Switch tools on and off for the session; answered by `tools`, the list as it is then."""
 
 
 class ToolCancel(msgspec.Struct, tag_field="__port", tag="tool_cancel"):
@@ -185,6 +204,7 @@ Message = (
     | NestedReq
     | Hello
     | ToolsReq
+    | Select
     | Parse
     | ToolCancel
     | ToolBackground
@@ -287,6 +307,8 @@ class ToolView(msgspec.Struct, omit_defaults=True):
     description: str
     input_schema: Raw
     title: str | None = None
+    tags: tuple[str, ...] = ()
+    """Words by which it is chosen."""
     unenforced: tuple[str, ...] = ()
     """Bounds that were asked for its program and that the daemon's machine cannot enforce."""
 

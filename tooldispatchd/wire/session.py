@@ -31,6 +31,7 @@ from tooldispatchd.wire.messages import (
     ServerNote,
     ShortReq,
     ShortResp,
+    Switched,
     ToolReq,
     ToolResp,
     ToolsChangedLine,
@@ -40,7 +41,7 @@ from tooldispatchd.wire.messages import (
 # The kinds of questions that an agent may say in `hello` that it answers.
 ANSWERS: Final = frozenset({"approve", "sampling", "elicitation", "roots"})
 # Capabilities that every session has.
-ALWAYS: Final = {"content": True, "forms": True, "auth": True, "limits": True, "short": True}
+ALWAYS: Final = {"content": True, "forms": True, "auth": True, "limits": True, "short": True, "select": True}
 # The kinds of events that an agent may ask for.
 EVENTS: Final[frozenset[str]] = frozenset(EventKind)
 # What an agent may ask for by name in `hello`.
@@ -104,6 +105,8 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     """The form of its tools' schemas."""
     answers: frozenset[str]
     """The kinds of questions that it can be asked."""
+    select: Switched | None
+    """Which of its tools are on and off."""
     servers: bool
     """To speak with its servers beyond their tools."""
 
@@ -124,6 +127,7 @@ def _asked_in(hello: Hello) -> Asked:
         order=hello.order,
         schemas=hello.schemas,
         answers=ANSWERS.intersection(hello.answers or ()),
+        select=hello.select,
         servers=hello.capabilities is not None and SERVERS in hello.capabilities,
     )
 

@@ -19,6 +19,7 @@ from tooldispatchd.wire.messages import (
     Hello,
     Ping,
     PongSaid,
+    Select,
     ToolCancel,
     ToolReq,
     ToolsReq,
@@ -30,7 +31,7 @@ HOLD_BYTES: Final = 8 * 1024 * 1024
 
 AGENT_PORTS: Final = frozenset(
     str(message.__struct_config__.tag)
-    for message in (Hello, ToolReq, ToolsReq, ToolCancel, ApproveResp, AskResp, Ping, PongSaid, ByeSaid)
+    for message in (Hello, ToolReq, ToolsReq, Select, ToolCancel, ApproveResp, AskResp, Ping, PongSaid, ByeSaid)
 )
 
 

@@ -7,6 +7,7 @@ from typing import Final, cast
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from tests.agent.calls.test_auditing import Book
 from tests.agent.fakes import Agent, HeldPlan, code_of, fault_of, open_runtime
 from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
@@ -107,8 +108,8 @@ async def test_a_call_runs_once_it_is_allowed_with_the_input_that_was_shown(auto
 
 
 async def test_a_verdict_that_is_remembered_holds_for_this_input_alone(autojump_clock: MockClock) -> None:
-    held = HeldPlan()
-    async with open_runtime(catalog_of(), held) as runtime:
+    held, book = HeldPlan(), Book()
+    async with open_runtime(catalog_of(), held, audit=book) as runtime:
         governed(runtime, held, ASKS)
         agent = Agent(runtime)
         await agent.say(ANSWERS)
@@ -126,12 +127,16 @@ async def test_a_verdict_that_is_remembered_holds_for_this_input_alone(autojump_
         await agent.call("4", "held", input="2")
         assert code_of(await agent.hear()) == "approval_refused"
         await wait_all_tasks_blocked()
-        approval = held.running["3"].approval
-        assert approval is not None
-        assert approval.remembered
         held.finish("3")
         await agent.hear()
         await agent.end_input()
+    allowed = "default sha256:" + hashlib.sha256(b'"1"').hexdigest()
+    assert {each.id: each.approval for each in book.ended} == {
+        "1": allowed,
+        "2": None,
+        "3": f"{allowed} remembered",
+        "4": None,
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -10,11 +11,12 @@ from tests.agent.fakes import Agent, HeldPlan, code_of, fault_of, open_runtime
 from tooldispatchd.agent.calls.cachestep import ToolIdentity
 from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.tools.toolset import LIFTED, compile_lifted
+from tooldispatchd.agent.tools.declaredplans import LIFTED, compile_lifted
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.catalog.caching import Caching
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.hookspec import HookSpec
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProcessSpec, ProfileSpec, ToolSpec
 
@@ -124,6 +126,13 @@ async def test_hooks_are_asked_in_the_order_of_the_file_and_after_the_call_in_th
     made = [asked(name, **expressions) for name, expressions in changes.items()]
     catalog = catalog_of(made[0][0] | made[1][0], made[0][1] | made[1][1])
     assert (await told(catalog, "echo", "-"))["content"] == '{"text":"-abBA"}'
+
+
+async def test_what_a_hook_puts_in_an_answer_is_masked_too() -> None:
+    hooks, tools = asked("h", after="{'output': {'text': 'it is s3cret-token'}}")
+    tools["echo"] = ToolSpec(type="{text: string} -> {text: string}", inline="id", redact=True)
+    catalog = msgspec.structs.replace(catalog_of(hooks, tools), masker=Masker(["s3cret-token"]))
+    assert (await told(catalog, "echo", "hi"))["content"] == '{"text":"it is …"}'
 
 
 async def test_a_stage_of_a_chain_is_asked_about_as_a_call_is() -> None:

@@ -46,8 +46,8 @@ def said(frames: bytes) -> tuple[FrameKind, object]:
 def test_a_call_is_read_and_answered(ends: tuple[socket.socket, CallSocket]) -> None:
     ours, channel = ends
     ours.sendall(frame(FrameKind.CALL, HEADER) + frame(FrameKind.INPUT, b'{"a": 1}'))
-    header, line = channel.receive()
-    answer = perform(function(lambda a: a + 1), header, line, channel)
+    call, line = channel.receive()
+    answer = perform(function(lambda a: a + 1), call, line, channel)
     channel.answer(answer)
     assert said(ours.recv(100)) == (FrameKind.VALUE, 2)
 
@@ -80,7 +80,7 @@ def test_updates_of_a_call_that_is_answered_are_not_written(ends: tuple[socket.s
 def test_progress_of_the_context_is_an_update(ends: tuple[socket.socket, CallSocket]) -> None:
     ours, channel = ends
     answer = perform(
-        function(lambda ctx: ctx.progress(1, message="😀" * 20_000), wants_ctx=True), HEADER, b"{}", channel
+        function(lambda ctx: ctx.progress(1, message="😀" * 20_000), wants_ctx=True), json.loads(HEADER), b"{}", channel
     )
     assert said(answer) == (FrameKind.VALUE, None)
     assert said(ours.recv(64 * 1024)) == (FrameKind.UPDATE, {"progress": 1, "total": None, "message": "😀" * 4_000})
@@ -106,7 +106,7 @@ def test_what_a_call_leaves_stands_before_its_value(ends: tuple[socket.socket, C
         return 0
 
     call = header(state=msgspec.Raw(b'{"n":4}'))
-    answer = perform(function(count, wants_ctx=True), call, b"{}", ends[1])
+    answer = perform(function(count, wants_ctx=True), json.loads(call), b"{}", ends[1])
     assert frames_of(answer) == [
         (FrameKind.DETAILS, {"seen": True}),
         (FrameKind.STATE, {"n": 5}),
@@ -116,7 +116,7 @@ def test_what_a_call_leaves_stands_before_its_value(ends: tuple[socket.socket, C
 
 def test_a_state_that_is_as_it_came_is_not_written(ends: tuple[socket.socket, CallSocket]) -> None:
     call = header(state=msgspec.Raw(b'{ "n" : "\\u00e9" }'))
-    answer = perform(function(lambda ctx: ctx.state["n"], wants_ctx=True), call, b"{}", ends[1])
+    answer = perform(function(lambda ctx: ctx.state["n"], wants_ctx=True), json.loads(call), b"{}", ends[1])
     assert frames_of(answer) == [(FrameKind.VALUE, "é")]
 
 
@@ -127,7 +127,7 @@ def test_a_state_that_cannot_be_kept_is_a_failure(
     ends: tuple[socket.socket, CallSocket], value: dict[str, object], limit: str | None
 ) -> None:
     call = header(state=msgspec.Raw(b"{}"))
-    answer = perform(function(lambda ctx: ctx.state.update(value), wants_ctx=True), call, b"{}", ends[1])
+    answer = perform(function(lambda ctx: ctx.state.update(value), wants_ctx=True), json.loads(call), b"{}", ends[1])
     kind, error = said(answer)
     assert kind is FrameKind.ERROR
     assert isinstance(error, dict)
@@ -161,14 +161,14 @@ def test_whatever_is_raised_is_an_answer(
     def fail() -> None:
         raise error
 
-    answer = said(perform(function(fail), HEADER, b"{}", ends[1]))
+    answer = said(perform(function(fail), json.loads(HEADER), b"{}", ends[1]))
     assert answer[0] is FrameKind.ERROR
     assert isinstance(answer[1], dict)
     assert answer[1]["kind"] == kind
 
 
 def test_an_input_that_cannot_be_read_is_told_as_such(ends: tuple[socket.socket, CallSocket]) -> None:
-    answer = said(perform(function(lambda: None), HEADER, b"{", ends[1]))
+    answer = said(perform(function(lambda: None), json.loads(HEADER), b"{", ends[1]))
     assert isinstance(answer[1], dict)
     assert answer[1]["kind"] == "input"
 
@@ -176,7 +176,7 @@ def test_an_input_that_cannot_be_read_is_told_as_such(ends: tuple[socket.socket,
 def test_a_result_that_cannot_be_written_is_told_as_such(ends: tuple[socket.socket, CallSocket]) -> None:
     circular: list[object] = []
     circular.append(circular)
-    answer = said(perform(function(lambda: circular), HEADER, b"{}", ends[1]))
+    answer = said(perform(function(lambda: circular), json.loads(HEADER), b"{}", ends[1]))
     assert isinstance(answer[1], dict)
     assert answer[1]["kind"] == "output"
 
@@ -246,7 +246,7 @@ def test_what_a_function_says_against_its_input_is_told_of_the_field(ends: tuple
     def refuse(ctx: Any) -> None:
         raise ctx.invalid("zone", "no such time zone")
 
-    answer = perform(function(refuse, wants_ctx=True), HEADER, b"{}", ends[1])
+    answer = perform(function(refuse, wants_ctx=True), json.loads(HEADER), b"{}", ends[1])
     kind, told = said(answer)
     assert kind is FrameKind.ERROR
     assert told == {"kind": "invalid", "message": "no such time zone", "trace": "", "limit": None, "field": "zone"}
@@ -256,7 +256,7 @@ def test_what_a_function_cannot_do_is_told_in_its_own_sentence(ends: tuple[socke
     def fail(ctx: Any) -> None:
         raise ctx.failed("there is no such file")
 
-    answer = perform(function(fail, wants_ctx=True), HEADER, b"{}", ends[1])
+    answer = perform(function(fail, wants_ctx=True), json.loads(HEADER), b"{}", ends[1])
     kind, told = said(answer)
     assert kind is FrameKind.ERROR
     assert told == {"kind": "failed", "message": "there is no such file", "trace": "", "limit": None, "field": None}

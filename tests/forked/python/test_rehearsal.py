@@ -26,8 +26,8 @@ def test_a_rehearsal_serves_calls_and_leaves_no_trace() -> None:
         os.close(stderr)
         os.dup2(sock, fd)
         os.close(sock)
-        header, line = channel.receive()
-        answers.append(perform(rehearsed(), header, line, channel))
+        call, line = channel.receive()
+        answers.append(perform(rehearsed(), call, line, channel))
         channel.answer(answers[-1])
 
     with ours, control:

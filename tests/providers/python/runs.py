@@ -49,6 +49,8 @@ class Runs:
         agent: str | None = "a1",
         deadline_s: float | None = 20.0,
         scratch: str | None = None,
+        session: int = 0,
+        workspace: str | None = None,
         leaf: str | None = None,
         update: Callable[[Update], None] | None = None,
         **arguments: object,
@@ -57,7 +59,15 @@ class Runs:
         tool = sample(tool) if isinstance(tool, str) else tool
         line = msgspec.json.encode(arguments) + b"\n"
         with trio.fail_after(20):
-            call = CallHeader(id=id, agent=agent, left_s=deadline_s, scratch=scratch, updates=update is not None)
+            call = CallHeader(
+                id=id,
+                agent=agent,
+                session=session,
+                left_s=deadline_s,
+                scratch=scratch,
+                workspace=workspace,
+                updates=update is not None,
+            )
             result = await self.warm.run(tool, line, call, CallSide(update), leaf=leaf)
             return settled(result, ReturnedValue)
 

@@ -60,8 +60,9 @@ class AgentCall(Call):
         super().__init__(context, body.id, body.name, traceparent=traceparent, above=above, allowed_s=allowed_s)
         machine = calls.machine
         self.asked_kind = wanted_kind(body, machine)
-        if self.asked_kind is not None or machine.asked.details:
-            self.wanted = Wanted(self.asked_kind or ContentKind.JSON, machine.asked.details)
+        has_details = machine.asked.details or context.keeps_details
+        if self.asked_kind is not None or has_details:
+            self.wanted = Wanted(self.asked_kind or ContentKind.JSON, has_details)
         self.key: str | Job = body.id
         self.job: Job | None = None
         self.input = body.input

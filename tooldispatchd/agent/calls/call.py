@@ -51,7 +51,8 @@ class StepOrder(IntEnum):
     the other holds. An agent process keeps its place while its calls wait in queues, so that place comes before them.
     """
 
-    AFTER_HOOK = 1  # which is given what the tool answered last of all
+    REDACT = 0  # on the way back alone: the last that is done to an answer
+    AFTER_HOOK = 1  # on the way back alone, too
     BEFORE_HOOK = 2  # by their order in the file, as hooks after the call in the opposite one
     READ = 3  # the input is decoded and checked
     WHEN = 4  # the rules of the tables let it through
@@ -264,6 +265,8 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     """Of those that come to their own places no sooner than what they wait for lets them."""
     turns: Turns
     """In the root's name: its share of a gate is one agent's, however many it calls."""
+    keeps_details: bool = False
+    """Whether what tools tell beside their answers is wanted, also where the agent does not ask for it."""
 
     @property
     def account(self) -> RootUsage:

@@ -16,9 +16,18 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
 from tooldispatchd.agent.calls.call import READ, Call, CallContext, Lookup, Plan
+from tooldispatchd.agent.calls.redaction import redacted
 from tooldispatchd.agent.calls.sessionchannel import SessionChannel
 from tooldispatchd.agent.calls.unpacking import asks_for_job
-from tooldispatchd.agent.faults import CANCELLED, NO_JOBS, TOO_LATE, never_in_background, queue_full, too_many
+from tooldispatchd.agent.faults import (
+    CANCELLED,
+    NO_JOBS,
+    TOO_LATE,
+    never_in_background,
+    queue_full,
+    too_many,
+    without_secrets,
+)
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
@@ -41,7 +50,7 @@ from tooldispatchd.wire.session import SessionMachine, body_of
 # An answer below this is about as large as the fault that would stand in its place.
 NOTABLE_BYTES: Final = 1024
 # Faults of a request that no tool was found for.
-NO_TOOL: Final = frozenset({Code.UNKNOWN_TOOL, Code.NOT_ALLOWED})
+NO_TOOL: Final = frozenset({Code.UNKNOWN_TOOL, Code.NOT_ALLOWED, Code.PROVIDER_NATIVE})
 _PROGRESS: Final = {state: number for number, state in enumerate(CallState)}
 
 
@@ -75,7 +84,7 @@ class CallingSession(Protocol):
     def shown(self, names: Iterable[str]) -> list[str]: ...
     def lifted(self, name: str) -> Plan | Fault: ...
     def refuse_request(self, request: Request, fault: Fault) -> None: ...
-    def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float = 0.0) -> None: ...
+    def note_end(self, call: AgentCall, outcome: Outcome, took_s: float = 0.0) -> None: ...
     def incident(self, tool: str, error: Exception) -> Fault: ...
     def start_soon(self, task: Task) -> None: ...
     def keep(self, run: Task, close: Callable[[], None]) -> None: ...
@@ -95,6 +104,7 @@ class InFlight:
         "_jobs",
         "_limits",
         "_machine",
+        "_masker",
         "_order",
         "_places",
         "_session",
@@ -102,6 +112,7 @@ class InFlight:
 
     def __init__(self, session: CallingSession, runtime: Runtime, channel: SessionChannel) -> None:
         limits = self._limits = runtime.setup.limits
+        self._masker = runtime.setup.catalog.masker
         self._session = session
         self._machine = session.machine
         self._channel = channel
@@ -130,6 +141,7 @@ class InFlight:
             decisions=Decisions(),
             asides=Gate(limits.waiting, waiting=0),
             turns=lineage.account.turns,
+            keeps_details=services.audit is not None,
         )
         # By id; a job's call by its job, since its id is free again.
         self._calls: dict[str | Job, AgentCall] = {}
@@ -335,6 +347,7 @@ class InFlight:
 
     def update(self, call: AgentCall, update: Update) -> None:
         """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
+        update = redacted(update, call.plan)
         if call.job is not None:
             call.job.update = update
         elif not self._channel.is_behind:
@@ -437,6 +450,7 @@ class InFlight:
 
     def _tell(self, call: AgentCall, outcome: Outcome) -> None:
         if isinstance(outcome, Fault):
+            outcome = without_secrets(outcome, self._masker)
             # For some no tool was found; and a session's refusal is one fault for all that wait for a server.
             is_bare = call.plan is None and (outcome is self._machine.refusal or outcome.code in NO_TOOL)
             may_have = call.machine.ran_at is not None and outcome.code is not Code.INVALID_INPUT
@@ -448,7 +462,7 @@ class InFlight:
         if not is_job and size > NOTABLE_BYTES and (crowding := self._channel.crowding(size)) is not None:
             outcome, size = crowding.ran(may_have=True), 0
         events, took_s = self._session.events, trio.current_time() - call.machine.started_at
-        self._session.note_end(call.id, call.name, outcome, took_s)
+        self._session.note_end(call, outcome, took_s)
         if events is not None:
             # The last event of the call, in one write with its answer.
             events.tool_finished(call.names, call.name, outcome, took_s=took_s)

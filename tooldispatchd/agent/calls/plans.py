@@ -320,7 +320,13 @@ class DownPlan(Plan):
 
 
 def listed_plan(
-    runtime: Runtime, kept: ServerHandle, tool: McpTool, *, name: str, unenforced: tuple[str, ...] = ()
+    runtime: Runtime,
+    kept: ServerHandle,
+    tool: McpTool,
+    *,
+    name: str,
+    tags: tuple[str, ...] = (),
+    unenforced: tuple[str, ...] = (),
 ) -> McpPlan:
     """The plan of a server's tool as the server lists it, offered as `name`."""
     offered = Offered(
@@ -330,18 +336,25 @@ def listed_plan(
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
         annotations=tool.annotations,
+        tags=tags,
         unenforced=unenforced,
     )
     read = Reader(tool.input, missing={}, wrapped=False)
     plan = McpPlan(runtime, kept, tool, offered=offered, read=read)
-    if not unenforced:
+    if not (tags or unenforced):
         # Sessions with equal servers share the tool, and so what it looks like in a form.
         plan.rendered = tool.rendered
     return plan
 
 
 def declared_mcp_plan(
-    runtime: Runtime, kept: ServerHandle, declared: DeclaredTool, tool: McpTool, unenforced: tuple[str, ...] = ()
+    runtime: Runtime,
+    kept: ServerHandle,
+    declared: DeclaredTool,
+    tool: McpTool,
+    *,
+    tags: tuple[str, ...] = (),
+    unenforced: tuple[str, ...] = (),
 ) -> McpPlan:
     """The plan of a declared tool which is the server's `tool`.
 
@@ -359,6 +372,7 @@ def declared_mcp_plan(
         annotations=tool.annotations,
         hint=spec.hint,
         doc=spec.doc,
+        tags=tags,
         unenforced=unenforced,
     )
     if spec.type is not None or spec.output_schema is not None:
@@ -379,6 +393,7 @@ def offered_of(tool: DeclaredTool, unenforced: tuple[str, ...] = ()) -> Offered:
         output_schema=tool.output_schema or None,
         hint=tool.spec.hint or None,
         doc=tool.spec.doc or None,
+        tags=tool.spec.tags,
         unenforced=unenforced,
     )
 

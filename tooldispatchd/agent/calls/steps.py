@@ -13,6 +13,7 @@ from weakref import WeakSet
 import trio
 
 from tooldispatchd.agent.calls.call import Call, CallContext, Step, StepOrder
+from tooldispatchd.agent.calls.redaction import RedactStep
 from tooldispatchd.agent.calls.rulesteps import ApprovalStep, WhenStep
 from tooldispatchd.agent.calls.sessionchannel import Hearer
 from tooldispatchd.agent.faults import queue_full, rate_limited, resting
@@ -23,6 +24,7 @@ from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.calls.rate import Rate
 from tooldispatchd.calls.retries import MAX_TRIES, RetryBudget
 from tooldispatchd.calls.stages import WAITS, Waits
+from tooldispatchd.catalog.masker import NO_SECRETS, Masker
 from tooldispatchd.catalog.policy import Breaking, CallPolicy, rate_of
 from tooldispatchd.catalog.policyspec import QueueSpec
 from tooldispatchd.catalog.rules import Owner, Rules
@@ -250,10 +252,11 @@ class RetryStep(Step):
 class PolicySteps:
     """Makes the steps of policies. Equal policies have the same ones."""
 
-    __slots__ = ("_approve_s", "_breakers", "_budgets", "_known", "_queues", "_rules", "exclusives")
+    __slots__ = ("_approve_s", "_breakers", "_budgets", "_known", "_masker", "_queues", "_rules", "exclusives")
 
-    def __init__(self, config: Config, rules: Rules) -> None:
+    def __init__(self, config: Config, rules: Rules, masker: Masker = NO_SECRETS) -> None:
         self._rules = rules
+        self._masker = masker
         self._approve_s = config.limits.approve_s
         self.exclusives: Final = Exclusives()
         self._queues = {name: queue_of(spec) for name, spec in config.queues.items()}
@@ -269,6 +272,8 @@ class PolicySteps:
         return steps
 
     def _make(self, policy: CallPolicy) -> Iterator[Step]:
+        if policy.redacts and self._masker:
+            yield RedactStep(self._masker)
         if policy.rules:
             yield WhenStep(policy.rules, self._rules)
         if policy.approvings:

@@ -11,7 +11,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.call import Call, CallContext
 from tooldispatchd.agent.calls.plans import (
     TaskPlan,
     limit_of,
@@ -28,7 +28,7 @@ from tooldispatchd.agent.programs.programs import SurroundingsError
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.outcome import Answer, LeftBeside, Outcome
-from tooldispatchd.catalog.confinement import size_of
+from tooldispatchd.catalog.confinement import is_counted, size_of
 from tooldispatchd.catalog.enforcement import Enforced
 from tooldispatchd.catalog.hookspec import tools_of
 from tooldispatchd.catalog.profiles import UNBOUND, Profile
@@ -37,6 +37,7 @@ from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.endings import Limits
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.owners import home_of
+from tooldispatchd.children.scratch import Scratches
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.python.tool import CallHeader, CallSide, PythonTool, ReturnedValue
 from tooldispatchd.providers.python.warm import Warm, open_warm
@@ -78,19 +79,26 @@ class PythonPlan(TaskPlan):
         context = call.context
         if self._tool.needs_workspace and context.workspace is None:
             return no_workspace(self.name).ran(may_have=False)
+        if self._tool.resident and self._tool.is_sessions_own:
+            self._keep_workers(context)
         update = partial(tell, call) if call.wants_updates else None
         side = CallSide(update, partial(self._say, call), call.grace)
         programs, policy = self._runtime.services.programs, self._tool.policy
+        passed = None
         try:
-            async with programs.surroundings(policy, self._scratch) as around:
-                result = await self._warm.run(
-                    self._tool,
-                    call.line,
-                    self._header(call, around.scratch),
-                    side,
-                    leaf=None if around.leaf is None else around.leaf.path,
-                )
-                passed = None if around.leaf is None else around.leaf.passed()
+            if self._tool.has_own_scratch:
+                # Its worker has all that is made for a call.
+                result = await self._warm.run(self._tool, call.line, self._header(call, None), side)
+            else:
+                async with programs.surroundings(policy, self._scratch) as around:
+                    result = await self._warm.run(
+                        self._tool,
+                        call.line,
+                        self._header(call, around.scratch),
+                        side,
+                        leaf=None if around.leaf is None else around.leaf.path,
+                    )
+                    passed = None if around.leaf is None else around.leaf.passed()
         except SurroundingsError as error:
             return Fault(Code.TOOL_FAILED, str(error)).ran(may_have=False)
         except OSError as error:
@@ -104,6 +112,22 @@ class PythonPlan(TaskPlan):
         if passed is not None and result.code is Code.TOOL_FAILED:
             return Fault(result.code, result.detail, {**result.extras, "limit": passed})
         return result
+
+    def _keep_workers(self, context: CallContext) -> None:
+        """Have workers kept for the session until it ends."""
+        session = context.lineage.number
+        if self._warm.workers.has(session):
+            return
+        ended = trio.Event()
+
+        async def live() -> None:
+            try:
+                await ended.wait()
+            finally:
+                await self._warm.end_session(session)  # noqa: ASYNC102  # it shields and bounds itself
+
+        context.keep(live, ended.set)
+        self._warm.workers.open(session)
 
     def _header(self, call: Call, scratch: str | None) -> CallHeader:
         context = call.context
@@ -170,9 +194,9 @@ def _no_scratch(_policy: Policy) -> None:
 
 
 @asynccontextmanager
-async def open_python_plans(family: Family, setup: Setup) -> AsyncIterator[PythonPlans]:
+async def open_python_plans(family: Family, scratches: Scratches, setup: Setup) -> AsyncIterator[PythonPlans]:
     """The planner of Python tools; their warm parents are gone when the block is left."""
-    async with open_warm(family) as warm:
+    async with open_warm(family, scratches) as warm:
         yield PythonPlans(warm, setup)
 
 
@@ -194,7 +218,8 @@ def _python_tool(setup: Setup, tool: DeclaredTool, enforced: Enforced) -> Python
         limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),
         max_output_bytes=max_output_bytes(setup, enforced),
         prefork=spec.prefork,
-        resident=spec.resident,
+        resident=spec.resident and not is_counted(kept),
+        keeps_state=spec.state is not False,
         max_forks=spec.max_forks,
         max_rss=size_of(spec.max_rss),
     )

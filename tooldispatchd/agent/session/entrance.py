@@ -130,7 +130,7 @@ def narrow_profile(profile: Profile, spec: Raw, catalog: Catalog) -> Profile | F
     wish = _read_narrowing(spec)
     if isinstance(wish, Fault):
         return wish
-    narrowed = narrow(profile, wish, catalog.servers, catalog.aliases)
+    narrowed = narrow(profile, wish, catalog.servers, catalog.aliases, catalog.traits)
     if isinstance(narrowed, NotOffered):
         extras: dict[str, object] = {"source": narrowed.name[:SHOWN_NAME]}
         return Fault(Code.NOT_ALLOWED, "spec names what the profile does not offer", extras)

@@ -11,6 +11,7 @@ import time
 from typing import Final
 
 from tooldispatchd.agent.calls.sessionchannel import SessionChannel
+from tooldispatchd.agent.faults import without_secrets
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.calls.jobs import Job
@@ -26,7 +27,7 @@ MAX_UNREAD: Final = 256
 class Events:
     """The events of one session; `lineage` is where it stands, if another agent called it."""
 
-    __slots__ = ("__weakref__", "_channel", "_dropped", "_lineage", "_machine", "_owed", "_unread")
+    __slots__ = ("__weakref__", "_channel", "_dropped", "_lineage", "_machine", "_masker", "_owed", "_unread")
 
     def __init__(
         self, runtime: Runtime, machine: SessionMachine, channel: SessionChannel, lineage: Lineage | None
@@ -34,6 +35,7 @@ class Events:
         self._machine = machine
         self._channel = channel
         self._lineage = lineage
+        self._masker = runtime.setup.catalog.masker
         self._owed = runtime.state.owed
         self._unread = 0
         self._dropped = 0
@@ -60,6 +62,7 @@ class Events:
         if fault is None:
             self._report(EventKind.SERVER_UP, {"server": server})
         else:
+            fault = without_secrets(fault, self._masker)
             reason = str(fault.extras.get("reason", fault.detail))
             self._report(EventKind.SERVER_DEAD, {"server": server}, reason=reason)
 

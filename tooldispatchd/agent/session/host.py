@@ -16,6 +16,7 @@ from typing import Final
 
 import trio
 
+from tooldispatchd.agent.calls.auditing import audit_refused
 from tooldispatchd.agent.calls.call import LARGE_BYTES
 from tooldispatchd.agent.faults import DRAINING, TOO_LATE, too_many
 from tooldispatchd.agent.runtime import Runtime
@@ -433,6 +434,7 @@ class ChannelHost:
         if isinstance(session, Fault):
             # Where no session could be opened nothing is in flight.
             SessionMachine(self._machine.outgoing).reply_fault(request, session)
+            audit_refused(self._runtime.services.audit, self._visitor.uid, body, session)
         elif self._is_flooding and body.id not in session.machine.live:
             session.refuse_request(request, self._flooded)
         elif self._outlet.is_crowded and body.id not in session.machine.live:
@@ -459,8 +461,8 @@ class ChannelHost:
         session = self._roster.of(message.agent) or self._roster.open_silently(message.agent, line=self._machine.line)
         if isinstance(session, Fault):
             self._fault(session, agent=message.agent, line_id=message.id)
-        else:
-            session.list_tools(message)
+        elif (refusal := session.list_tools(message)) is not None:
+            self._fault(refusal, agent=message.agent, line_id=message.id)
 
     def _pass_on(self, message: ToolCancel | ToolBackground | Reply) -> None:
         """A line about a call or a question of a session."""

@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
+from tooldispatchd.agent.calls.auditing import AuditedCall, audit_of
 from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan
 from tooldispatchd.agent.calls.checking import HEAVY
@@ -26,17 +27,15 @@ from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
 from tooldispatchd.agent.session.notes import ServerNotes
+from tooldispatchd.agent.session.offering import Offering, prompt_in
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
 from tooldispatchd.agent.tools.builtins import instructions_of
-from tooldispatchd.agent.tools.passing import SIGN
 from tooldispatchd.agent.tools.searching import CallPlan
-from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.order import group_size
 from tooldispatchd.calls.outcome import Answer, Outcome, content_in, log_fields, utf8_size
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
-from tooldispatchd.catalog.textcalls import prompt_of
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
     PROTOCOL,
@@ -48,11 +47,10 @@ from tooldispatchd.wire.messages import (
     Request,
     ShortReq,
     ToolCancel,
-    ToolsLine,
     ToolsReq,
 )
 from tooldispatchd.wire.questions import Question, Questions
-from tooldispatchd.wire.session import Event, SessionMachine, State, body_of, capabilities_of
+from tooldispatchd.wire.session import DUPLICATE, Event, SessionMachine, State, body_of, capabilities_of
 
 
 class Session:
@@ -63,12 +61,13 @@ class Session:
         "_is_searched",
         "_log",
         "_logs_calls",
+        "_offering",
         "_order",
         "_questions",
         "_runtime",
-        "_showing",
         "_tree",
         "answered",
+        "audit",
         "events",
         "farewell",
         "faults",
@@ -116,11 +115,10 @@ class Session:
         self._changes: Changes | None = None
         self._tree: TaskTree | None = None
         self._is_forced = False
-        # None for an agent that was shown the plain form alone, which spells nothing.
-        self._showing = Showing(profile.separator) if profile.separator != ":" else None
         root = self.number if lineage is None else lineage.account.number
         self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
-        self.plans = self.toolset.plans
+        self._offering = Offering(self.toolset, machine, profile)
+        self.plans = self._offering.plans  # every request looks a name up
         self.has_jobs = profile.jobs
         self._is_searched = profile.is_searched
         self._order = profile.order
@@ -135,6 +133,8 @@ class Session:
         self._runtime.state.approvers.note(self)
         # The shorter way of a call tells nobody of it, and looks at no other.
         machine.is_quick = machine.is_quick and self.events is None and self.group_size is None
+        self._offering.attend()
+        self.plans = self._offering.plans
 
     @property
     def group_size(self) -> int | None:
@@ -146,6 +146,8 @@ class Session:
     def open(self, visitor: Visitor) -> None:
         """Start the profile's servers; where there are none the session is open at once."""
         self._log.info("session opened", profile=self.profile, uid=visitor.uid, pid=visitor.pid)
+        self.audit = audit_of(self._runtime.services.audit, visitor.uid, self)
+        self.machine.is_quick = self.machine.is_quick and self.audit is None
         self.toolset.open()
         self.opened()
 
@@ -158,6 +160,8 @@ class Session:
             self.machine.refuse_opening(refusal)
             self.machine.apply(Event.REFUSED)
             self._stop_calls(refusal)
+        self._offering.settle()
+        self.plans = self._offering.plans
         if self.in_flight is not None:
             self.in_flight.reroute()
         if self.toolset.is_settled and not self._is_over:
@@ -183,7 +187,7 @@ class Session:
 
     def _ready(self) -> ReadyLine:
         toolset, machine = self.toolset, self.machine
-        tools, notes = self._shown(None)
+        tools, notes = self._shown()
         return ReadyLine(
             self.profile,
             PROTOCOL,
@@ -197,16 +201,16 @@ class Session:
             ),
             self._runtime.setup.told_limits,
             machine.agent,
-            instructions_of(toolset.listed.values(), toolset.advice),
+            instructions_of(self._offering.listed.values(), toolset.advice),
             machine.hello_id,
-            _prompt(machine.asked.schemas, tools),
+            prompt_in(machine.asked.schemas, tools),
             toolset.passing() if machine.asked.servers else UNSET,
         )
 
     def tools_changed(self) -> None:
         """A server has other tools than before: they can be called at once, and the agent is told before long."""
-        if self._showing is not None:
-            self.plans = self._showing.table(self.toolset.plans)
+        self._offering.refresh()
+        self.plans = self._offering.plans
         # Before it is open there is `ready` to tell of them; and who finds tools by searching has the list that it had.
         is_told = self.machine.asked.updates and not self._is_searched
         if is_told and self.machine.state is not State.OPENING:
@@ -220,40 +224,22 @@ class Session:
             self._host.flush()
 
     def _tell_tools(self) -> None:
-        tools = self._shown(None)[0]
-        self.machine.tools_changed(tools, _prompt(self.machine.asked.schemas, tools))
+        tools = self._shown()[0]
+        self.machine.tools_changed(tools, prompt_in(self.machine.asked.schemas, tools))
         self._host.flush()
 
-    def _shown(self, form: str | None) -> tuple[list[Raw], list[str]]:
-        """The tools in a form, and what it could not say; their names as it spells them are known from here on."""
-        plans = self.toolset.plans
-        form = form or self.machine.asked.schemas or PLAIN
-        showing = self._showing_in(form)
-        if showing is None:
-            return plain_entries(self.toolset.listed.values()), []
-        entries = showing.entries(form, plans, self.toolset.listed)
-        self.plans = showing.table(plans)
-        return entries
-
-    def _showing_in(self, form: str) -> Showing | None:
-        """What spells the names in forms; None where no other form than the plain one was asked for yet."""
-        if form != PLAIN:
-            self._showing = self._showing or Showing()
-        return self._showing
+    def _shown(self) -> tuple[list[Raw], list[str]]:
+        shown = self._offering.shown()
+        self.plans = self._offering.plans
+        return shown
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
-        if self.machine.asked.servers and SIGN in name:
-            return self.toolset.find_method(name)
-        form = self.machine.asked.schemas or PLAIN
-        showing = self._showing_in(form)
-        return self.toolset.find(name) if showing is None else showing.find(name, form, self.toolset)
+        return self._offering.find(name)
 
     def shown(self, names: Iterable[str]) -> list[str]:
         """The names of tools as the form of `hello` shows them."""
-        form = self.machine.asked.schemas or PLAIN
-        showing = self._showing_in(form)
-        return list(names) if showing is None else showing.shown(names, form, self.toolset.plans)
+        return self._offering.spelled(names)
 
     # --- requests ---
 
@@ -287,8 +273,9 @@ class Session:
         if not self.machine.is_taken(request, line=line):
             # A duplicate id gets a line of its own: the answer belongs to the first request.
             if not is_duplicate:
-                body = body_of(request)
-                self.note_end(body.id, body.name, self.machine.refusal or DRAINING)
+                self.note_end(body_of(request), self.machine.refusal or DRAINING)
+            elif self.audit is not None:
+                self.audit.note(body_of(request), DUPLICATE)
             return
         if body_of(request).background and not self.has_jobs:
             self.refuse_request(request, NO_JOBS)
@@ -317,15 +304,17 @@ class Session:
     def refuse_request(self, request: Request, fault: Fault) -> None:
         """Answer a request that becomes no call with why."""
         self.machine.reply_fault(request, fault)
-        body = body_of(request)
-        self.note_end(body.id, body.name, fault)
+        self.note_end(body_of(request), fault)
 
-    def note_end(self, call_id: str, tool: str, outcome: Outcome, took_s: float = 0.0) -> None:
-        """Count and log that a request was answered."""
+    def note_end(self, call: AuditedCall, outcome: Outcome, took_s: float = 0.0, plan: Plan | None = None) -> None:
+        """Count, log and record that a request was answered."""
         self.answered += 1
         self.faults += isinstance(outcome, Fault)
+        if self.audit is not None:
+            self.audit.note(call, outcome, took_s, plan)
         if self._logs_calls:
-            self._log.debug("call answered", id=call_id, tool=tool, **log_fields(outcome), took_s=round(took_s, 6))
+            fields = log_fields(outcome) | {"took_s": round(took_s, 6)}
+            self._log.debug("call answered", id=call.id, tool=call.name, **fields)
 
     def _answer_now(self, request: Request, plan: Plan) -> None:
         """An inline tool in the background, or for an agent that wants to know what it took."""
@@ -356,7 +345,7 @@ class Session:
         elif isinstance(outcome, Answer):
             self._host.has_answered(outcome.size)
         took_s = perf_counter() - began
-        self.note_end(body.id, body.name, outcome, took_s)
+        self.note_end(body, outcome, took_s, plan)
         self._tell_of(body, plan, outcome if isinstance(outcome, Fault) else result, took_s)
         is_fault = isinstance(outcome, Fault)
         said = content_in(outcome)
@@ -400,10 +389,14 @@ class Session:
             return NO_JOBS
         return TOO_LATE if self.in_flight is None else self.in_flight.promote(call_id)
 
-    def list_tools(self, asked: ToolsReq) -> None:
-        """Answer `tools`, in the form asked for, else in that of `hello`."""
-        tools, prompt_form = self._shown(asked.schemas)[0], asked.schemas or self.machine.asked.schemas
-        self.machine.outgoing.append(ToolsLine(tools, self.machine.agent, asked.id, _prompt(prompt_form, tools)))
+    def list_tools(self, asked: ToolsReq) -> Fault | None:
+        """Answer `tools` or `select`; or why that cannot be."""
+        answer = self._offering.answer(asked)
+        self.plans = self._offering.plans
+        if isinstance(answer, Fault):
+            return answer
+        self.machine.outgoing.append(answer)
+        return None
 
     def take_reply(self, reply: Reply) -> None:
         """The agent's answer to a question; one to none is ignored."""
@@ -586,11 +579,6 @@ class Session:
         self._host.closed(self.machine.agent)
         self.in_flight = self._questions = self._changes = self._tree = None
         self.toolset.forget()
-
-
-def _prompt(form: str | None, tools: list[Raw]) -> str | None:
-    """What goes with a list in the form for models without tool calling."""
-    return prompt_of(tools) if form == TEXT else None
 
 
 def ran_at_once(fault: Fault) -> Fault:

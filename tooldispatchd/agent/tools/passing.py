@@ -58,4 +58,4 @@ def passes(spec: McpSpec, use: ServerUse | None, setup: Setup, profile: Profile)
     said = setup.offers_resources(profile.name)
     if said is not None:
         return said
-    return not (use.within or spec.deny or spec.tools is not None or spec.allow is not None)
+    return not (use.within or use.without or spec.deny or spec.tools is not None or spec.allow is not None)

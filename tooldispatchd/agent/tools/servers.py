@@ -4,10 +4,11 @@ A server is there because the profile offers its tools, or because a declared to
 kept once either way, by the session itself or for all that share it. One that is switched off settles at once.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, Protocol
 
+from tooldispatchd.agent.faults import without_secrets
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.programs.confining import program_of_server
 from tooldispatchd.agent.programs.programs import Program
@@ -18,6 +19,7 @@ from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.globs import NameList
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.names import default_prefix, prefix_taken, unique_prefixes
 from tooldispatchd.catalog.profiles import Profile, ServerUse
 from tooldispatchd.catalog.servers import Binding
@@ -59,6 +61,7 @@ class SessionServer:
     """
 
     __slots__ = (
+        "_masker",
         "_refusal",
         "binding",
         "has_answered",
@@ -73,8 +76,9 @@ class SessionServer:
         "warnings",
     )
 
-    def __init__(self, binding: Binding, use: ServerUse | None) -> None:
+    def __init__(self, binding: Binding, use: ServerUse | None, masker: Masker) -> None:
         self.binding = binding
+        self._masker = masker
         self.name = binding.name
         self.use = use
         self.needed: dict[str, str] = {}
@@ -107,21 +111,27 @@ class SessionServer:
 
     @property
     def lists(self) -> list[tuple[str, ...]]:
-        """The lists of names and patterns that a tool must be on to be offered itself."""
+        """The lists of names, patterns and hints that a tool must be on to be offered itself."""
         spec, use = self.binding.spec, self.use
         own = (spec.tools, spec.allow, *(() if use is None else (use.only, *use.within)))
         return [names for names in own if names is not None]
+
+    def denies(self, tool: str, traits: Iterable[str] = ()) -> bool:
+        """Whether its table takes a tool away, or the profile."""
+        is_denied = NameList(self.binding.spec.deny).admits(tool)
+        return is_denied or (self.use is not None and self.use.denies(tool, traits))
 
     def keeps(self, tool: str) -> bool:
         """Whether a tool that is asked for is not taken away again."""
         spec, use = self.binding.spec, self.use
         lists = [names for names in (spec.allow, *(() if use is None else use.within)) if names is not None]
-        return all(NameList(names).admits(tool) for names in lists) and not NameList(spec.deny).admits(tool)
+        return all(NameList(names).admits(tool) for names in lists) and not self.denies(tool)
 
     @property
     def fault(self) -> Fault | None:
         """Why none of its tools can be called now; None while it starts, and while it serves."""
-        return self._refusal if self.kept is None else self.kept.fault
+        fault = self._refusal if self.kept is None else self.kept.fault
+        return None if fault is None else without_secrets(fault, self._masker)
 
 
 def why_never(binding: Binding) -> Fault | None:
@@ -191,7 +201,7 @@ class Servers:
 
     def offer(self, use: ServerUse) -> None:
         """Have a server of the profile."""
-        self._by_name[use.server] = SessionServer(self._runtime.setup.catalog.servers[use.server], use)
+        self._by_name[use.server] = self._made(use.server, use)
 
     def need(self, tool: DeclaredTool) -> SessionServer:
         """The server whose tool a declared tool is."""
@@ -199,9 +209,13 @@ class Servers:
         name = tool.server.binding
         server = self._by_name.get(name)
         if server is None:
-            server = self._by_name[name] = SessionServer(self._runtime.setup.catalog.servers[name], None)
+            server = self._by_name[name] = self._made(name, None)
         server.needed.setdefault(tool.server.tool, tool.name)
         return server
+
+    def _made(self, name: str, use: ServerUse | None) -> SessionServer:
+        catalog = self._runtime.setup.catalog
+        return SessionServer(catalog.servers[name], use, catalog.masker)
 
     def open(self, settled: Callable[[SessionServer], None]) -> None:
         """Start them, all at once. Each calls `settled` by itself, and then the owner's `opened`.

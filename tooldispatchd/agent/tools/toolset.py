@@ -1,8 +1,8 @@
 """The tools of one session: which there are, and the plan of each; with `plans` the one place that names providers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 import trio
@@ -14,134 +14,43 @@ from tooldispatchd.agent.calls.call import HOLD, Call, Lookup, Plan
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.plans import (
     DownPlan,
-    InlinePlan,
     McpPlan,
     declared_mcp_plan,
     governed,
     in_mode,
     listed_plan,
-    process_plan,
-    program_plan,
 )
 from tooldispatchd.agent.faults import SHOWN_NAME, propose, renamed, unknown_tool
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.tools import passing
-from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan, job_plans
-from tooldispatchd.agent.tools.searching import search_plans
+from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan
+from tooldispatchd.agent.tools.declaredplans import (
+    LIFTED,
+    MAX_NAME,
+    compile_lifted,
+    compile_plans,
+    info_plans,
+    narrow_plans,
+)
 from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, reach_of, why_never
 from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.catalog.globs import NameList, insisted
-from tooldispatchd.catalog.hookspec import tools_of
+from tooldispatchd.catalog.globs import insisted
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.policy import asks_for_steps, policy_of
-from tooldispatchd.catalog.profiles import CALL_TOOL, SEARCH_TOOLS, UNBOUND, Profile
+from tooldispatchd.catalog.profiles import CALL_TOOL, SEARCH_TOOLS, Profile
 from tooldispatchd.catalog.readings import Readings, fold
+from tooldispatchd.catalog.specs import ToolSpec
 from tooldispatchd.catalog.spelling import DISTINCT, unescape
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.catalog.traits import HINT, Choice, tags_of, traits_of
 from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.server import McpTool
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ContentKind
-
-# No tool's is longer: a prefix has at most 32 characters, the name of a server's tool 128, a declared one 128.
-MAX_NAME: Final = 256
-# Under this name, which no profile has, lie the plans of all tools that chains lift.
-LIFTED: Final = "lifted:"
-
-
-def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
-    """The plans of a profile's declared tools, less those of servers; every session of the profile shares them."""
-    tools = runtime.setup.catalog.tools
-    whole = runtime.setup.profile_keys.profile(key)
-    plans = {name: _compile_plan(runtime, tools[name], whole) for name in whole.tools if tools[name].server is None}
-    # A declared tool of such a name wins, also one that a server has yet to show.
-    plans |= {plan.name: plan for plan in (job_plans() if whole.jobs else ()) if plan.name not in whole.tools}
-    plans |= {plan.name: plan for plan in (search_plans(runtime) if whole.is_searched else ())}
-    return plans | _info(runtime, whole, Described(runtime, plans))
-
-
-def _info(runtime: Runtime, profile: Profile, find: Callable[[str], Plan | None]) -> dict[str, Plan]:
-    """The tool that gives the texts of tools, where any of the profile's declared ones has one."""
-    documented = [name for name in profile.tools if runtime.setup.catalog.tools[name].spec.doc is not None]
-    if not documented or INFO in profile.tools:
-        return {}
-    return {INFO: InfoPlan(documented, find, limit_s=runtime.setup.limits.call_s)}
-
-
-class Described:
-    """Finds tools of a table by any name that they may be called by."""
-
-    __slots__ = ("_aliases", "_plans", "_readings")
-
-    def __init__(self, runtime: Runtime, plans: dict[str, Plan]) -> None:
-        self._aliases = runtime.setup.catalog.aliases
-        self._plans = plans
-        self._readings: Readings | None = None
-
-    def __call__(self, name: str) -> Plan | None:
-        plan = self._plans.get(self._aliases.get(name, name))
-        if plan is None:
-            self._readings = self._readings or Readings(self._plans)
-            meant = self._readings.spelled(name[:MAX_NAME])
-            plan = None if meant is None else self._plans[meant]
-        return plan
-
-
-def compile_lifted(runtime: Runtime, key: str) -> dict[str, Plan]:
-    """The plans of all tools that chains lift, offered or not, less those of servers, for all sessions of a profile."""
-    tools = runtime.setup.catalog.tools
-    profile = runtime.setup.profile_keys.profile(key.removeprefix(LIFTED))
-    lifted = dict.fromkeys(name for tool in tools.values() for name in tool.needs)
-    plans = {name: _compile_plan(runtime, tools[name], profile) for name in lifted if tools[name].server is None}
-    # What hooks run keeps to their own tables alone.
-    asked = tools_of(runtime.setup.catalog.config.hooks)
-    return plans | {name: _compile_plan(runtime, tools[name], UNBOUND) for name in asked}
-
-
-def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan:
-    plan: Plan
-    if tool.spec.process is not None:
-        plan = process_plan(runtime, tool, profile)
-    elif tool.spec.python is not None:
-        assert runtime.services.python is not None
-        plan = runtime.services.python.plan(runtime, tool, profile)
-    elif tool.rest is not None:
-        assert runtime.services.rest is not None
-        plan = runtime.services.rest.plan(runtime, tool)
-    else:
-        plan = InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
-    config = runtime.setup.catalog.config
-    says_read_only = tool.rest is not None and tool.rest.hints.read_only_hint is True
-    policy = policy_of(
-        config,
-        config.agents.get(profile.name),
-        tool=tool.name,
-        says_read_only=says_read_only,
-        says_harmless=plan.offered.says_harmless,
-    )
-    return governed(runtime, in_mode(plan, tool), policy, ToolIdentity(partial(_parts, runtime, tool, profile)))
-
-
-def _parts(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> tuple[object, ...]:
-    """All that a declared tool is which is no server's, as agents of the profile call it."""
-    catalog = runtime.setup.catalog
-    api = None if tool.rest is None else catalog.apis[tool.rest.api]
-    reached = () if api is None else (api.origin, api.base, api.spec, api.credentials)
-    # A chain may lead to any of them.
-    made_of = () if tool.program is None else (catalog.config.processes, catalog.config.tools, catalog.config.mcp)
-    return (tool.spec, profile.confinement, reached, made_of)
-
-
-def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> dict[str, Plan]:
-    """The plans that a narrowed `profile` keeps of the whole profile's."""
-    own = {name: plans[name] for name in profile.tools if name in plans}
-    jobs = {name: plan for name, plan in plans.items() if isinstance(plan, JobPlan) and profile.jobs}
-    kept = own | jobs | {name: plans[name] for name in (SEARCH_TOOLS if profile.is_searched else ())}
-    return kept | _info(runtime, profile, Described(runtime, kept))
 
 
 class PassingPlan(McpPlan):
@@ -222,7 +131,7 @@ class Toolset:
         if len(self._servers):
             self.plans = {name: plan for name, plan in declared.items() if name not in self._waiting}
             # It tells of the tools of servers too.
-            self._declared = declared | _info(runtime, profile, self._described)
+            self._declared = declared | info_plans(runtime, profile, self._described)
             self.plans |= {name: plan for name, plan in self._declared.items() if name == INFO}
 
     # --- opening and closing ---
@@ -261,6 +170,12 @@ class Toolset:
             return self.plans
         jobs = (name for name, plan in self._declared.items() if isinstance(plan, JobPlan))
         return {name: self._declared[name] for name in (*SEARCH_TOOLS, *jobs)}
+
+    @property
+    def natives(self) -> dict[str, ToolSpec]:
+        """The tools that models' providers run themselves; there are no plans of them."""
+        specs = self._runtime.setup.catalog.config.tools
+        return {name: specs[name] for name in self._profile.tools if specs[name].native is not None}
 
     @property
     def advice(self) -> Iterator[tuple[str, str]]:
@@ -329,21 +244,49 @@ class Toolset:
         if use is None or prefix is None:
             return []
         hidden: list[str] = []
-        wanted = [NameList(names) for names in server.lists]
+        wanted = [Choice(entries) for entries in server.lists]
+        taken = Choice(use.without)
+        is_by_hints = any(entry.startswith(HINT) for entries in (*server.lists, use.without) for entry in entries)
         offered = self._offered[server.name] = []
         for tool in kept.offer.tools.values():
+            traits = self._traits_of(server, tool) if is_by_hints else ()
             # Some may be there for declared ones alone.
-            if not all(names.admits(tool.name) for names in wanted):
+            if taken.admits(tool.name, traits) or not all(each.admits(tool.name, traits) for each in wanted):
                 continue
             name = prefixed(prefix, tool.name)
             if name in self.plans or name in self._waiting:
                 hidden.append(name)
                 self._log.warning("tool hidden", server=server.name, tool=name)
             else:
-                plan = listed_plan(self._runtime, kept, tool, name=name, unenforced=server.unenforced)
+                tags = server.binding.spec.tags
+                plan = listed_plan(self._runtime, kept, tool, name=name, tags=tags, unenforced=server.unenforced)
                 self.plans[name] = self._governed(plan, server, tool)
                 offered.append(name)
         return hidden
+
+    def _traits_of(self, server: SessionServer, tool: McpTool, declared: str | None = None) -> tuple[str, ...]:
+        """The traits of a server's tool, or of a declared one that it is, with what the server says of it."""
+        spec = None if declared is None else self._runtime.setup.catalog.config.tools[declared]
+        return traits_of(spec, server.binding.spec, server_tool=tool.name, hints=tool.hints)
+
+    def _denies(self, declared: str) -> bool:
+        """Whether the profile takes a declared tool away for what its server says of it."""
+        profile = self._runtime.setup.catalog.config.agents.get(self._profile.name)
+        at = self._runtime.setup.catalog.tools[declared].server
+        server = None if at is None else self._servers[at.binding]
+        if profile is None or at is None or server is None or server.kept is None:
+            return False
+        tool = server.kept.offer.tools.get(at.tool)
+        if tool is None or not any(entry.startswith(HINT) for entry in (*(profile.allow or ()), *profile.deny)):
+            return False
+        traits = self._traits_of(server, tool, declared)
+        is_allowed = profile.allow is None or Choice(profile.allow).admits(declared, traits)
+        return Choice(profile.deny).admits(declared, traits) or not is_allowed
+
+    def _is_denied(self, server: SessionServer, name: str) -> bool:
+        """Whether a tool of the server is taken away, by name or for what the server says of it."""
+        tool = None if server.kept is None else server.kept.offer.tools.get(name)
+        return server.denies(name, () if tool is None else self._traits_of(server, tool))
 
     def _governed(self, plan: Plan, server: SessionServer, tool: McpTool, declared: str | None = None) -> Plan:
         """The plan with the steps that the tables of its tool, the server and the profile ask for."""
@@ -412,6 +355,8 @@ class Toolset:
         """The plan of a tool of the profile; None for one that is not known without its server, which is down."""
         if tool.server is None:
             return self._declared[tool.name]
+        if self._denies(tool.name):
+            return None
         plan = self.inner(tool.name)
         if isinstance(plan, Plan):
             return plan
@@ -440,8 +385,9 @@ class Toolset:
             if kept is None or listed is None:
                 # A tool that its server lacks is no tool of this session, or the session is refused for it.
                 return server.fault or self._unknown(name)
-            plan = in_mode(declared_mcp_plan(self._runtime, kept, tool, listed, server.unenforced), tool)
-            self._inner[name] = self._governed(plan, server, listed, declared=name)
+            tags = tags_of(tool.spec, server.binding.spec)
+            plan = declared_mcp_plan(self._runtime, kept, tool, listed, tags=tags, unenforced=server.unenforced)
+            self._inner[name] = self._governed(in_mode(plan, tool), server, listed, declared=name)
         return self._inner[name]
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
@@ -514,8 +460,10 @@ class Toolset:
         if name in self._waiting:
             return HOLD
         declared = self._runtime.setup.catalog.tools.get(name)
+        if declared is not None and declared.spec.native is not None and name in self._profile.tools:
+            return Fault(Code.PROVIDER_NATIVE, f"the model's own provider runs {name}", {"source": name})
         if declared is not None:
-            if declared.server is None or name not in self._profile.tools:
+            if declared.server is None or name not in self._profile.tools or self._denies(name):
                 return self._not_allowed(name)
             found = self.inner(name)
             return found if isinstance(found, Fault) else self._unknown(name)
@@ -525,7 +473,7 @@ class Toolset:
                 return HOLD
             if prefix == server.prefix and server.fault is not None:
                 return server.fault
-            if NameList(server.binding.spec.deny).admits(tool):
+            if self._is_denied(server, tool):
                 return self._not_allowed(name)
         for each in self._profile.disabled:
             binding = self._runtime.setup.catalog.servers[each]

@@ -14,12 +14,14 @@ from tooldispatchd.catalog.offered import Offered, is_object
 
 
 def render_plain(tool: Offered, name: str) -> Rendered:
-    """`{name, title?, description, input_schema, unenforced?}`; `title` and `unenforced` only where there is any."""
+    """`{name, title?, description, input_schema, tags?, unenforced?}`; what may be left out only where there is any."""
     entry: dict[str, object] = {"name": name}
     if tool.title is not None:
         entry["title"] = tool.title
     entry["description"] = tool.description
     entry["input_schema"] = tool.input_schema
+    if tool.tags:
+        entry["tags"] = list(tool.tags)
     if tool.unenforced:
         entry["unenforced"] = list(tool.unenforced)
     return Rendered(entry)

@@ -71,10 +71,10 @@ class CallSocket:
         """Belong to this process, and to no copy that it may make of itself."""
         self._pid = os.getpid()
 
-    def receive(self) -> tuple[bytes, bytes]:
-        """The next call's header and input, both JSON; raises Gone where none comes any more."""
+    def receive(self) -> tuple[dict[str, Any], bytes]:
+        """The next call's header, and its input as JSON; raises Gone where none comes any more."""
         header = self._frame(CALL)
-        return header, self._frame(INPUT)
+        return json.loads(header), self._frame(INPUT)
 
     def teller(self) -> "CallTeller":
         """What tells of the call that has just come, and says nothing once it is answered."""
@@ -154,14 +154,16 @@ class LeftError(ValueError):
         self.limit = what if is_large else None
 
 
-def perform(function: Function, header: bytes, line: bytes, channel: CallSocket) -> bytes:
-    """Call the function; the frames with its value or its failure. Raises Gone."""
+def perform(function: Function, call: dict[str, Any], line: bytes, channel: CallSocket) -> bytes:
+    """Call the function; the frames with its value or its failure. Raises Gone.
+
+    `call` is the header of the call, and `line` its input.
+    """
     stage, ctx, before = "input", None, b""
     # Any exception is the call's answer: this is the tool's code, not ours.
     try:
         arguments = function.arguments(line)
         if function.wants_ctx:
-            call = json.loads(header)
             ctx = arguments["ctx"] = ToolContext(call, channel.teller())
             if call["state"] is not None:
                 before = written(call["state"])

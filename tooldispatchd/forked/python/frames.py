@@ -1,7 +1,7 @@
 """The frames of a call's stream socket: one byte for the kind, a length, and that many bytes.
 
     daemon ── CALL (JSON), INPUT (JSON), CANCEL? ──▶ child
-    daemon ◀── (UPDATE | LOG)* (JSON), LEAVING?, DETAILS?, STATE?, then VALUE or ERROR (all JSON) ── child
+    daemon ◀── (UPDATE | LOG)* (JSON), LEAVING?, DETAILS?, STATE?, then VALUE or ERROR (all JSON), or UNBEGUN ── child
 
 Of a frame that is cut off nothing is used. Bytes in, frames out; no I/O.
 """
@@ -15,9 +15,9 @@ _PREFIX = struct.Struct("<BQ")
 
 class FrameKind(IntEnum):
     CALL = 1
-    """An object: `id`, `tool`, `agent`, `session`, `profile`, `left_s` (seconds or null), `scratch` and `workspace`
-    (paths or null), `in_workspace` (whether it runs there), `updates`, `state` (null where the tool has none),
-    `options` (an object)."""
+    """An object: `function` (`package.module:function`), `id`, `tool`, `agent`, `session`, `profile`, `left_s` (seconds
+    or null), `scratch` and `workspace` (paths or null), `in_workspace` (whether it runs there), `updates`, `state`
+    (null where the tool has none), `options` (an object)."""
     INPUT = 2
     """The call's input, checked by the daemon."""
     UPDATE = 3
@@ -36,6 +36,8 @@ class FrameKind(IntEnum):
     """The state that the call leaves, an object; not there where it is as it came."""
     CANCEL = 10
     """Nothing: the call is to end itself."""
+    UNBEGUN = 11
+    """Nothing: the worker has not begun the call, and serves no more."""
 
 
 MAX_WORDS_BYTES = 64 * 1024

@@ -43,13 +43,16 @@ REHEARSAL = "rehearsal"
 class Errand(NamedTuple):
     """The task of one child; private to the Python provider, which sends it as the request's `fork`."""
 
-    function: str
     policy: int
     """Its place among the policies that the parent was told of."""
     is_resident: bool
     """Whether it serves many calls, and is confined before the first of them."""
     number: int = 0
     """The child's, by which the daemon knows what it leaves behind."""
+    scratch: str | None = None
+    """A worker's own directory, which is there; None where each call has one."""
+    workspace: str | None = None
+    """That of the one session which a worker serves."""
 
 
 class Load(NamedTuple):
@@ -93,7 +96,7 @@ class WarmParent:
         # raises, the calls are told; without this they take longer.
         with suppress(Exception):
             self._functions[REHEARSAL] = rehearsed()
-            errand = Errand(REHEARSAL, 0, is_resident=False)
+            errand = Errand(0, is_resident=False)
             rehearse(lambda channel, fds: self._live(errand, channel, fds), self._fd, CONTROL)
         self._functions.pop(REHEARSAL, None)
         for policy in dict.fromkeys(one for each in self._policies for one in (each, for_worker(each))):
@@ -185,24 +188,24 @@ class WarmParent:
         os.dup2(sock, self._fd, inheritable=False)
         os.close(sock)
         if errand.is_resident:
-            self._confine(errand, channel, {}, *leaf)
             self._serve(errand, channel)
             return
         # The call alone says what its scratch directory is, and this child may be forked ahead of it.
-        header, line = channel.receive()
-        self._confine(errand, channel, json.loads(header), *leaf)
-        channel.answer(self._answer(errand, channel, header, line))
+        call, line = channel.receive()
+        at = call["workspace"] if call["in_workspace"] else None
+        self._confine(errand._replace(scratch=call["scratch"], workspace=call["workspace"]), channel, *leaf, at=at)
+        channel.answer(self._answer(call, line, channel))
 
-    def _confine(self, errand: Errand, channel: CallSocket, call: dict[str, Any], leaf: int | None = None) -> None:
-        """Shut this child in; raises Gone where that cannot be, once the daemon has been told.
+    def _confine(self, errand: Errand, channel: CallSocket, leaf: int | None = None, *, at: str | None = None) -> None:
+        """Shut this child in, once it has gone to the directory `at`.
 
-        `call` is the header of the one call that it will serve; empty for a worker.
+        Raises Gone where that cannot be, when the daemon has been told.
         """
         try:
-            scratch, workspace = call.get("scratch"), call.get("workspace")
+            scratch, workspace = errand.scratch, errand.workspace
             enter_given(scratch)
-            if workspace is not None and call["in_workspace"]:
-                os.chdir(workspace)
+            if at is not None:
+                os.chdir(at)
             policy = self._policies[errand.policy]
             confinement = self._confinements.get(for_worker(policy) if errand.is_resident else policy)
             if isinstance(confinement, OSError):
@@ -218,34 +221,44 @@ class WarmParent:
             raise Gone from error
 
     def _serve(self, errand: Errand, channel: CallSocket) -> None:
-        """Serve call after call, until one leaves a thread behind; raises Gone where no more come."""
-        before = threads()
-        places = files_places()
+        """Serve call after call, until one leaves a thread or a file behind; raises Gone where no more come."""
+        # Before it is opened: where another stands there meanwhile, the first call finds that out.
+        workspace = identity(errand.workspace)
+        self._confine(errand, channel)
         cpu_s = self._policies[errand.policy].cpu_s
+        before = threads()
+        files = files_places()
         while True:
-            header, line = channel.receive()
+            call, line = channel.receive()
+            if identity(errand.workspace) != workspace:
+                # Another directory has its path now, and this process is shut in to the one that had it.
+                channel.answer(frame(FrameKind.UNBEGUN))
+                return
             if cpu_s is not None:
                 allow_cpu(cpu_s)
-            call = json.loads(header)
-            enter_given(call["scratch"])
+            if errand.scratch is None:
+                enter_given(call["scratch"])
+            else:
+                call["scratch"] = errand.scratch
             if call["in_workspace"]:
                 # Each call says where, as all of one tool do.
-                os.chdir(call["workspace"])
-            answer = self._answer(errand, channel, header, line)
-            put_back(places)
-            if is_leaving := threads() > before:
+                os.chdir(errand.workspace or call["workspace"])
+            answer = self._answer(call, line, channel)
+            put_back(files)
+            if is_leaving := threads() > before or (errand.scratch is not None and not is_empty(errand.scratch)):
                 answer = frame(FrameKind.LEAVING) + answer
             channel.answer(answer)
             if is_leaving:
                 return
 
-    def _answer(self, errand: Errand, channel: CallSocket, header: bytes, line: bytes) -> bytes:
+    def _answer(self, call: dict[str, Any], line: bytes, channel: CallSocket) -> bytes:
         if self._refusal is not None:
             return frame(FrameKind.ERROR, self._refusal)
-        function = self._functions.get(errand.function)
+        name = call["function"]
+        function = self._functions.get(name)
         if function is None:
-            return frame(FrameKind.ERROR, self._failures[errand.function])
-        return perform(function, header, line, channel)
+            return frame(FrameKind.ERROR, self._failures[name])
+        return perform(function, call, line, channel)
 
 
 def threads() -> int:
@@ -256,6 +269,28 @@ def threads() -> int:
     except OSError:
         # Shut off from /proc; nor can a C library's threads be seen then.
         return sys.modules["threading"].active_count() if "threading" in sys.modules else 1
+
+
+def identity(path: str | None) -> tuple[int, int] | None:
+    """The directory that has this path now; None for none.
+
+    Its numbers are not given to another one while a process is shut in to it.
+    """
+    if path is None:
+        return None
+    try:
+        status = os.stat(path)  # noqa: PTH116  # in the way of every call: pathlib costs more
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def is_empty(directory: str) -> bool:
+    """Whether nothing is in it; not where it is gone."""
+    try:
+        return not os.listdir(directory)  # noqa: PTH208  # as above
+    except OSError:
+        return False
 
 
 def free_descriptor() -> int:

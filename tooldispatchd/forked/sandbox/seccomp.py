@@ -17,6 +17,7 @@ since threads are bound by the same call.
 
 import ctypes
 import errno
+import functools
 import os
 import struct
 from collections.abc import Iterable, Sequence
@@ -214,6 +215,8 @@ def _tree(verdicts: Sequence[tuple[int, _Code]]) -> _Code:
     return (*code, *_always(_ALLOW))
 
 
+# A fork for each workspace would build the same filter again.
+@functools.cache
 def build(*, network: bool, attributes: bool, machine: str | None = None) -> bytes:
     """The filter as an array of sock_filter, which `install` and bubblewrap's `--seccomp` take.
 

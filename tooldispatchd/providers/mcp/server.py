@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from tooldispatchd.catalog.schemas import Check
+from tooldispatchd.catalog.traits import hints_in
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.http.reach import Reach
 from tooldispatchd.wire.faults import Code, Fault
@@ -79,6 +80,11 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     params: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """HTTP headers that repeat some of its arguments, and where each lies in them (revision 2026-07-28)."""
     rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What its server says of it, as `catalog.traits` has it."""
+        return hints_in(self.annotations)
 
 
 class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,7 +56,8 @@ class Ending(msgspec.Struct, frozen=True):
     is_over: bool = False
     """Whether the answer was longer than it may be."""
     is_unread: bool = False
-    """Whether the child was gone before it had read the whole call: then the function was not called."""
+    """Whether the child was gone before it had read the whole call, or says that it has not begun it: then the function
+    was not called."""
     left: LeftBeside = NOTHING_LEFT
     """What the function left beside its value."""
     is_leaving: bool = False

@@ -75,13 +75,19 @@ class ParentLease:
         """Whether another parent should take its place, by the bounds of the tool."""
         return self._forks >= tool.max_forks or self._rss > tool.max_rss
 
-    async def fork(self, tool: PythonTool, fds: Sequence[int]) -> Child:
-        """Fork a child, which has copies of `fds`; raises ForkerGone, or SpawnError where the kernel refuses."""
+    async def fork(
+        self, tool: PythonTool, fds: Sequence[int], *, is_worker: bool, scratch: str | None, workspace: str | None
+    ) -> Child:
+        """Fork a child, which has copies of `fds`; raises ForkerGone, or SpawnError where the kernel refuses.
+
+        `scratch` and `workspace` are those of a worker.
+        """
         self._forks += 1
         if self._forks % FORKS_PER_LOOK == 0:
             self._rss = resident_bytes(self.forker.pid)
         reserved = self._family.reserve(tool.function)
-        errand = Errand(tool.function, self._policies[tool.policy], tool.resident, reserved.number)
+        number = self._policies[tool.policy]
+        errand = Errand(number, is_worker, reserved.number, scratch, workspace)
         return await self.forker.start_child(reserved, tool.function, {"fork": tuple(errand)}, fds, NO_PIPES)
 
 

@@ -30,7 +30,7 @@ from tooldispatchd.children.tail import STDERR_TAIL_BYTES, Tail
 from tooldispatchd.forked.python.frames import FrameError, FrameKind, FrameReader, frame
 from tooldispatchd.providers.python.endings import ChildError, Ending
 from tooldispatchd.providers.python.environment import ParentLease
-from tooldispatchd.providers.python.tool import CallSide
+from tooldispatchd.providers.python.tool import CallSide, PythonTool
 from tooldispatchd.providers.updates import Held
 
 # Of a child that has exited: it can have left some times the socket's buffer (208 KiB by default), of which small
@@ -86,6 +86,8 @@ class WorkerPipes:
         """Processor time that the child had used when it was ended."""
         self.waits_since = -math.inf
         """When a worker began to wait for a call."""
+        self.scratch: str | None = None
+        """A worker's own directory, to be removed when it has been ended."""
         self._max = max_bytes
         self._tail = Tail(STDERR_TAIL_BYTES)
         fds: list[int] = []
@@ -107,6 +109,10 @@ class WorkerPipes:
     def stderr(self) -> str:
         """The end of the output that this call has printed so far, to stdout and to stderr."""
         return self._tail.text()
+
+    def serves(self, tool: PythonTool) -> bool:
+        """Whether it was forked by a parent that knows the tool, and still starts children."""
+        return self.parent is not None and self.parent.serves(tool)
 
     def begin(self, frames: bytes | bytearray, side: CallSide) -> None:
         """Write a call, as far as it can be written at once; its `side` is told until `finish` has returned."""
@@ -261,6 +267,8 @@ class WorkerPipes:
             self._take_left(kind, bytes(payload))
         elif kind is FrameKind.LEAVING:
             self._is_leaving = True
+        elif kind is FrameKind.UNBEGUN:
+            self._ending = Ending(is_unread=True)
         elif kind is FrameKind.ERROR:
             try:
                 self._ending = Ending(error=_decode_error(payload), is_leaving=self._is_leaving)

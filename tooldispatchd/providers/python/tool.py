@@ -45,6 +45,8 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
     """Children that are forked ahead of their calls."""
     resident: bool = False
     """Whether its calls run in workers that live on. `prefork` means nothing then."""
+    keeps_state: bool = False
+    """Whether its calls come with the state of a session."""
     max_forks: int = 10_000
     """Calls after which its parent is replaced, or its worker."""
     max_rss: int = 1 << 30
@@ -63,11 +65,21 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
         return self.in_workspace or self.policy.is_in_workspace
 
     @property
+    def is_sessions_own(self) -> bool:
+        """Whether a worker of it may serve one session alone."""
+        return self.keeps_state or self.needs_workspace
+
+    @property
     def surroundings(self) -> WarmKey:
         policy = self.policy
         return WarmKey(
             self.interpreter, tuple(sorted(self.env)), self.cwd, self.path, policy.uid, policy.gid, policy.groups
         )
+
+    @property
+    def has_own_scratch(self) -> bool:
+        """Whether its workers have a directory each: one that is shut in can enter no other later."""
+        return self.resident and self.restricts_files
 
     @property
     def restricts_files(self) -> bool:
@@ -87,6 +99,7 @@ class CallHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The header of a call, as `forked.python.frames.FrameKind.CALL` describes it."""
 
     id: str
+    function: str = ""
     tool: str = ""
     agent: str | None = None
     session: int = 0

@@ -21,11 +21,13 @@ from tooldispatchd.calls.outcome import Unread
 from tooldispatchd.children.control import ForkerGone
 from tooldispatchd.children.descriptors import close_all
 from tooldispatchd.children.family import Family
-from tooldispatchd.children.spawn import SpawnError
+from tooldispatchd.children.scratch import Scratches
+from tooldispatchd.children.spawn import Exit, SpawnError
 from tooldispatchd.children.tail import STDERR_TAIL_BYTES
 from tooldispatchd.forked.python.frames import FrameKind, frame, prefix
 from tooldispatchd.providers.python.endings import Ending, Remains, judge, not_started
 from tooldispatchd.providers.python.environment import NoParentError, WarmEnvironment, resident_bytes
+from tooldispatchd.providers.python.idle import SPARE_S, IdleWorkers, WorkerKey
 from tooldispatchd.providers.python.peer import NOBODY, UNKNOWN, WorkerPipes
 from tooldispatchd.providers.python.tool import CallHeader, CallSide, PythonTool, ReturnedValue, WarmKey
 from tooldispatchd.wire.faults import Fault
@@ -34,18 +36,14 @@ from tooldispatchd.wire.lines import framed
 # Children in a row that are gone before they have read a call: then it is the call's own doing, or the machine's.
 TRIES: Final = 4
 
-# How long a worker may wait for a call beside others that are enough: a hundred thousand times what forking it took.
-# There are never more than have run at once, which the places for processes bound.
-SPARE_S: Final = 60.0
-
 # How often a worker's memory is looked at, in calls.
 CALLS_PER_LOOK: Final = 64
 
 
 class WarmTool:
-    """A tool: its environment, and its children that wait for a call, each in its peer."""
+    """A tool: its environment, and its children that were forked ahead of a call, each in its peer."""
 
-    __slots__ = ("environment", "expected", "is_kept", "tool", "waiting")
+    __slots__ = ("environment", "expected", "is_kept", "key", "tool", "waiting")
 
     def __init__(self, tool: PythonTool, environment: WarmEnvironment) -> None:
         self.tool = tool
@@ -54,17 +52,27 @@ class WarmTool:
         self.expected = 0
         """How many are being forked ahead."""
         self.is_kept = True
+        self.key = WorkerKey.of(tool) if tool.resident else None
+
+    def key_of(self, call: CallHeader) -> WorkerKey | None:
+        """That of the workers which may serve the call; None where a fork does."""
+        if self.key is None or not self.tool.is_sessions_own:
+            return self.key
+        return self.key._replace(session=call.session, workspace=call.workspace)
 
 
 class Warm:
     """All environments of a daemon; `open_warm` makes it."""
 
-    def __init__(self, family: Family, nursery: trio.Nursery, *, spare_s: float = SPARE_S) -> None:
+    def __init__(
+        self, family: Family, scratches: Scratches | None, nursery: trio.Nursery, *, spare_s: float = SPARE_S
+    ) -> None:
         self._family = family
-        self._spare_s = spare_s
+        self._scratches = scratches
         self._nursery = nursery
         self._environments: dict[WarmKey, WarmEnvironment] = {}
         self._places: dict[PythonTool, WarmTool] = {}
+        self.workers = IdleWorkers(nursery, self._end, spare_s=spare_s)
 
     async def run(
         self,
@@ -78,23 +86,24 @@ class Warm:
         """Call the tool once with `line` (one JSON value), which has been checked against its schema.
 
         `call` is what the function is told, with a scratch directory that is the caller's to remove; a worker that is
-        restricted to files has none. `leaf` is a cgroup that the child enters, unless it is a worker.
+        restricted to files has one of its own in its place. `leaf` is a cgroup that the child enters, which no worker
+        does.
 
         When this returns or is cancelled, the child of the call is killed, unless it is a worker that can serve
         another. It is also reaped, unless there was an answer: then that is not kept waiting for the kernel to take the
         child's memory apart. Raises OSError where the kernel has no descriptors left.
         """
         place = self._place(tool)
-        if tool.resident and tool.restricts_files:
-            call = msgspec.structs.replace(call, scratch=None)
+        key = place.key_of(call)
+        call = msgspec.structs.replace(call, function=tool.function)
         frames = framed(
             frame(FrameKind.CALL, msgspec.json.encode(call)) + prefix(FrameKind.INPUT, len(line)), line, b""
         )
-        tries = TRIES + len(place.waiting)
+        tries = TRIES + (len(place.waiting) if key is None else self.workers.count(key))
         while True:
             tries -= 1
             try:
-                ending, remains = await self._try(place, frames, leaf, side)
+                ending, remains = await self._try(place, key, frames, leaf, side)
             except (NoParentError, SpawnError) as error:
                 return not_started(tool, error.why).ran(may_have=False)
             if not ending.is_unread or not tries:
@@ -114,15 +123,25 @@ class Warm:
                 del self._places[tool]
                 for peer in take_all(place):
                     self._nursery.start_soon(peer.end)
+        for worker in self.workers.drop({place.key for place in self._places.values()}):
+            self._nursery.start_soon(self._end, worker)
         for surroundings, environment in list(self._environments.items()):
             environment.keep([tool for tool in kept if tool.surroundings == surroundings])
             if environment.is_idle:
                 del self._environments[surroundings]
 
     def waiting(self, tool: PythonTool) -> list[int]:
-        """The pids of its children that wait for a call: forked ahead, or workers."""
+        """The pids of its children that wait for a call: forked ahead, or workers of all sessions or of none."""
         place = self._places.get(tool)
-        return [peer.child.pid for peer in place.waiting if peer.child is not None] if place else []
+        peers = self.workers.waiting(WorkerKey.of(tool)) if tool.resident else place.waiting if place else []
+        return [peer.child.pid for peer in peers if peer.child is not None]
+
+    async def end_session(self, session: int) -> None:
+        """End the workers of a session, which has no calls any more; bounded, cannot be cancelled."""
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as nursery:
+                for worker in self.workers.close(session):
+                    nursery.start_soon(self._end, worker)
 
     async def close(self) -> None:
         """End all that waits for calls, then the parents; bounded, cannot be cancelled. There must be no calls."""
@@ -132,6 +151,8 @@ class Warm:
                     place.is_kept = False
                     for peer in take_all(place):
                         nursery.start_soon(peer.end)
+                for worker in self.workers.drop(()):
+                    nursery.start_soon(self._end, worker)
             async with trio.open_nursery() as nursery:
                 for environment in self._environments.values():
                     nursery.start_soon(environment.close)
@@ -149,34 +170,38 @@ class Warm:
     async def _try(
         self,
         place: WarmTool,
+        key: WorkerKey | None,
         frames: bytes | bytearray,
         leaf: str | None,
         side: CallSide,
     ) -> tuple[Ending, Remains]:
         """Have one child serve the call; how that ended, and how the child did.
 
-        Raises NoParentError, or SpawnError where no child can be had.
+        With `key` that is a worker. Raises NoParentError, or SpawnError where no child can be had.
         """
         tool = place.tool
-        peer = self._take(place) or WorkerPipes(tool.max_output_bytes)
+        peer = self._take(place) if key is None else self.workers.take(tool, key)
+        peer = peer or WorkerPipes(tool.max_output_bytes)
         exited = UNKNOWN
         is_fit = False
         try:
-            if leaf is not None and peer.child is not None and not tool.resident:
+            if leaf is not None and peer.child is not None:
                 # One that has died goes nowhere.
                 with suppress(ProcessLookupError):
                     Path(leaf, "cgroup.procs").write_text(str(peer.child.pid))
             peer.begin(frames, side)
             if peer.child is None:
-                await fork_child(place, peer, leaf)
-            if not tool.resident and place.is_kept:
+                if key is not None and tool.has_own_scratch and self._scratches is not None:
+                    peer.scratch = self._scratches.make(tool.policy.uid, tool.policy.gid)
+                await fork_child(place, peer, leaf, key)
+            if key is None and place.is_kept:
                 while len(place.waiting) + place.expected < tool.prefork:
                     place.expected += 1
                     self._nursery.start_soon(self._fork_one_ahead, place)
             ending = await peer.finish()
             if ending.error is not None and ending.error.kind == "import" and peer.parent is not None:
                 place.environment.failed(peer.parent, tool.function)
-            is_fit = tool.resident and is_fit_for_more(place, peer, ending)
+            is_fit = key is not None and is_fit_for_more(place, peer, ending)
         except trio.Cancelled:
             if tool.stop_s and side.grace is not None:
                 with side.grace.given(tool.stop_s):
@@ -185,22 +210,28 @@ class Warm:
             raise
         finally:
             if not is_fit:
-                exited = await peer.end()  # noqa: ASYNC102  # it shields and bounds itself
+                exited = await self._end(peer)  # noqa: ASYNC102  # it shields and bounds itself
         # A worker's output is this call's until the next one begins, which may be as soon as it waits.
         # A worker's processor time is that of all its calls, and says nothing of this one.
-        remains = Remains(exited, peer.stderr, None if tool.resident else peer.cpu)
-        if is_fit:
-            peer.waits_since = now = trio.current_time()
-            place.waiting.append(peer)
-            # The last is taken first. So the first has waited longest, and it ends if it was not needed.
-            if place.waiting[0].waits_since < now - self._spare_s:
-                self._nursery.start_soon(place.waiting.pop(0).end)
+        remains = Remains(exited, peer.stderr, None if key is not None else peer.cpu)
+        if is_fit and key is not None:
+            self.workers.put(key, peer)
         return ending, remains
+
+    async def _end(self, peer: WorkerPipes) -> Exit:
+        """End a child and remove the directory that was its own; bounded, cannot be cancelled."""
+        try:
+            return await peer.end()
+        finally:
+            scratch, peer.scratch = peer.scratch, None
+            if scratch is not None and self._scratches is not None:
+                with trio.CancelScope(shield=True):
+                    await self._scratches.remove(scratch)
 
     def _take(self, place: WarmTool) -> WorkerPipes | None:
         """A child that waits for a call. Those of worn parents are ended, or the parents would stay."""
         for peer in take_all(place):
-            if has_current_parent(peer):
+            if peer.serves(place.tool):
                 place.waiting.append(peer)
             else:
                 self._nursery.start_soon(peer.end)
@@ -212,7 +243,7 @@ class Warm:
             with suppress(NoParentError, SpawnError, OSError):
                 peer = WorkerPipes(place.tool.max_output_bytes)
                 try:
-                    await fork_child(place, peer, None)
+                    await fork_child(place, peer, None, None)
                 finally:
                     if place.is_kept and peer.child is not None:
                         place.waiting.append(peer)
@@ -222,10 +253,11 @@ class Warm:
             place.expected -= 1
 
 
-async def fork_child(place: WarmTool, peer: WorkerPipes, leaf: str | None) -> None:
-    """Have the peer's child forked. Where the parent dies meanwhile the peer has none, and its socket tells the rest.
+async def fork_child(place: WarmTool, peer: WorkerPipes, leaf: str | None, key: WorkerKey | None) -> None:
+    """Have the peer's child forked, which with `key` is a worker.
 
-    Raises NoParentError, or SpawnError.
+    Where the parent dies meanwhile the peer has none, and its socket tells the rest. Raises NoParentError, or
+    SpawnError.
     """
     tool = place.tool
     parent = await place.environment.parent(tool)
@@ -233,7 +265,9 @@ async def fork_child(place: WarmTool, peer: WorkerPipes, leaf: str | None) -> No
     try:
         if leaf is not None:
             fds.append(os.open(f"{leaf}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
-        peer.attach(await parent.fork(tool, fds), parent)
+        workspace = None if key is None else key.workspace
+        child = await parent.fork(tool, fds, is_worker=key is not None, scratch=peer.scratch, workspace=workspace)
+        peer.attach(child, parent)
     except ForkerGone:
         place.environment.lost(parent)
     except SpawnError:
@@ -252,7 +286,7 @@ def is_fit_for_more(place: WarmTool, worker: WorkerPipes, ending: Ending) -> boo
         return False
     if ending.error is not None and ending.error.kind in {"import", "confine"}:
         return False
-    if worker.child is None or worker.calls >= tool.max_forks or not has_current_parent(worker):
+    if worker.child is None or worker.calls >= tool.max_forks or not worker.serves(tool):
         return False
     return worker.calls % CALLS_PER_LOOK > 0 or resident_bytes(worker.child.pid) <= tool.max_rss
 
@@ -267,10 +301,6 @@ def said_at_the_end(ending: Ending, stderr: str) -> dict[str, object]:
     return said
 
 
-def has_current_parent(peer: WorkerPipes) -> bool:
-    return peer.parent is not None and peer.parent.forker.is_usable
-
-
 def take_all(place: WarmTool) -> list[WorkerPipes]:
     """Take all children that wait for a call of the tool."""
     peers, place.waiting = place.waiting, []
@@ -278,13 +308,15 @@ def take_all(place: WarmTool) -> list[WorkerPipes]:
 
 
 @asynccontextmanager
-async def open_warm(family: Family, *, spare_s: float = SPARE_S) -> AsyncIterator[Warm]:
+async def open_warm(
+    family: Family, scratches: Scratches | None = None, *, spare_s: float = SPARE_S
+) -> AsyncIterator[Warm]:
     """Warm parents for the family, each started with the first call that needs it; all are gone when the block is left.
 
-    There must be no calls by then.
+    There must be no calls by then. Without `scratches` no worker has a directory of its own.
     """
     async with trio.open_nursery() as nursery:
-        warm = Warm(family, nursery, spare_s=spare_s)
+        warm = Warm(family, scratches, nursery, spare_s=spare_s)
         try:
             yield warm
         finally:

@@ -1,0 +1,101 @@
+"""Known secrets are masked in answers of tools with `redact`, short and long ones, and in faults of all."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+from msgspec import Raw
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tests.agent.fakes import Agent, HeldPlan, fault_of, open_runtime, small_catalog
+from tooldispatchd.agent.calls.plans import governed
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.calls.outcome import Answer, Outcome, Update
+from tooldispatchd.catalog.masker import Masker
+from tooldispatchd.catalog.policy import CallPolicy
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import QuotedText
+
+REDACTS = CallPolicy(redacts=True)
+SECRET = "s3cret-token"
+
+
+@asynccontextmanager
+async def redacting(held: HeldPlan, policy: CallPolicy = REDACTS) -> AsyncIterator[Runtime]:
+    catalog = msgspec.structs.replace(small_catalog(), masker=Masker([SECRET]))
+    async with open_runtime(catalog, held) as runtime:
+        governed(runtime, held, policy)
+        yield runtime
+
+
+async def answered(outcome: Outcome, policy: CallPolicy = REDACTS, **hello: object) -> dict[str, object]:
+    """How an agent is told an outcome."""
+    held = HeldPlan()
+    async with redacting(held, policy) as runtime:
+        agent = Agent(runtime)
+        await agent.say({"__port": "hello", **hello})
+        await agent.hear()
+        await agent.call("1", "held")
+        await wait_all_tasks_blocked()
+        call = held.running.pop("1")
+        call.finish(outcome)
+        call.context.channel.flush()
+        heard = await agent.hear()
+        await agent.end_input()
+    assert isinstance(heard, dict)
+    return heard
+
+
+async def test_an_answer_is_masked_with_all_that_stands_beside_it(autojump_clock: MockClock) -> None:
+    given = Answer(f'{{"k":"{SECRET}"}}', details=Raw(f'{{"d":"{SECRET}"}}'.encode()))
+    heard = await answered(given, details=True)
+    assert (heard["content"], heard["details"]) == ('{"k":"…"}', {"d": "…"})
+
+
+async def test_a_long_answer_is_masked_too(autojump_clock: MockClock) -> None:
+    text = f"{'x' * 300_000}{SECRET} 1 {SECRET}{'y' * 300_000}"
+    heard = await answered(Answer(QuotedText(json.dumps(text).encode(), len(text))))
+    assert heard["content"] == f"{'x' * 300_000}… 1 …{'y' * 300_000}"
+
+
+async def test_a_long_answer_that_nobody_wants_any_more_is_not_told(autojump_clock: MockClock) -> None:
+    held = HeldPlan()
+    async with redacting(held) as runtime:
+        agent = Agent(runtime)
+        await agent.call("1", "held")
+        await wait_all_tasks_blocked()
+        call = held.running.pop("1")
+        call.finish(Answer(QuotedText(json.dumps("x" * 300_000).encode(), 300_000)))
+        await agent.say({"__port": "tool_cancel", "id": "1"})
+        heard = await agent.hear()
+        assert isinstance(heard, dict)
+        # It was too late, or in time: one answer in any case.
+        assert heard["id"] == "1"
+        await agent.end_input()
+        assert await agent.hear_all() == []
+
+
+async def test_updates_are_masked(autojump_clock: MockClock) -> None:
+    held = HeldPlan()
+    async with redacting(held) as runtime:
+        agent = Agent(runtime)
+        await agent.say({"__port": "hello", "updates": True})
+        await agent.hear()
+        await agent.call("1", "held")
+        await wait_all_tasks_blocked()
+        held.running["1"].update(Update(1.0, message=f"it is {SECRET}", content=SECRET))
+        held.running["1"].context.channel.flush()
+        heard = await agent.hear()
+        assert isinstance(heard, dict)
+        assert (heard["message"], heard["content"]) == ("it is …", "…")
+        held.finish("1")
+        await agent.hear()
+        await agent.end_input()
+
+
+async def test_a_tool_without_it_answers_as_it_does_and_its_faults_are_masked(autojump_clock: MockClock) -> None:
+    assert (await answered(Answer(SECRET), CallPolicy()))["content"] == SECRET
+    fault = Fault(Code.TOOL_FAILED, f"no: {SECRET}", {"stderr_tail": "token … and s3cret-", "exit_code": 1})
+    told = fault_of(await answered(fault, CallPolicy()))
+    assert (told["detail"], told["stderr_tail"], told["exit_code"]) == ("no: …", "token … and …", 1)

@@ -1,0 +1,146 @@
+"""Calls are written by one thread, in batches; what has no room is counted, and the end is waited for only so long."""
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+from tests.audit.test_record import ended
+from tooldispatchd.audit.record import AuditStoreError, CallRecord, StoreNote
+from tooldispatchd.audit.recorder import MAX_QUEUED, MAX_QUEUED_BYTES, open_recorder
+from tooldispatchd.catalog.masker import NO_SECRETS
+
+SOON_S: Final = 10.0
+
+
+class Shelf:
+    """A store in memory, which a test may close for a while."""
+
+    def __init__(self, *, left: Sequence[tuple[str, int]] = ()) -> None:
+        self.batches: list[list[CallRecord]] = []
+        self.notes: list[StoreNote] = []
+        self.is_broken = False
+        self.free = threading.Event()
+        self.free.set()
+        self.written = threading.Event()
+        self.is_closed = False
+        self._left = list(left)
+
+    def write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> None:
+        self.free.wait(SOON_S)
+        if self.is_broken:
+            raise AuditStoreError("cannot write to it: no space")
+        self.notes += notes
+        if records:
+            self.batches.append(list(records))
+            self.written.set()
+
+    def unclosed(self) -> list[tuple[str, int]]:
+        return self._left
+
+    def tidy(self, now: float) -> None: ...
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    @property
+    def records(self) -> list[CallRecord]:
+        return [record for batch in self.batches for record in batch]
+
+
+class Warnings:
+    def __init__(self) -> None:
+        self.said: list[tuple[str, object]] = []
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.said.append((event, fields.get("count")))
+
+
+def told(shelf: Shelf) -> list[tuple[str, int | None]]:
+    return [(note.event, note.count) for note in shelf.notes]
+
+
+def test_all_that_is_put_is_written_by_the_end() -> None:
+    shelf, log = Shelf(), Warnings()
+    with open_recorder(shelf, log, run="run", masker=NO_SECRETS, payloads=False) as recorder:
+        for number in range(10_000):
+            recorder.put(ended(id=str(number)))
+    assert [record.call for record in shelf.records] == [str(number) for number in range(10_000)]
+    assert len(shelf.batches) < 20
+    assert told(shelf) == [("opened", None), ("closed", None)]
+    assert shelf.is_closed
+    assert log.said == []
+
+
+def test_a_call_is_written_soon_though_nothing_follows() -> None:
+    shelf = Shelf()
+    with open_recorder(shelf, Warnings(), run="run", masker=NO_SECRETS, payloads=False) as recorder:
+        for _ in range(3):
+            recorder.put(ended())
+            assert shelf.written.wait(SOON_S)
+            shelf.written.clear()
+
+
+def test_what_has_no_room_is_counted_in_the_log_and_in_the_store() -> None:
+    shelf, log = Shelf(), Warnings()
+    with open_recorder(shelf, log, run="run", masker=NO_SECRETS, payloads=False) as recorder:
+        recorder.put(ended())
+        assert shelf.written.wait(SOON_S)
+        shelf.free.clear()
+        one = ended()
+        for _ in range(MAX_QUEUED + 4_096 + 10):
+            recorder.put(one)
+        shelf.free.set()
+    lost = 1 + MAX_QUEUED + 4_096 + 10 - len(shelf.records)
+    # The writer may have had a batch in its hand.
+    assert 10 <= lost <= 4_096 + 10
+    assert ("lost", lost) in told(shelf)
+    assert ("audit records lost", lost) in log.said
+
+
+def test_inputs_that_wait_have_a_bound_together() -> None:
+    shelf, log = Shelf(), Warnings()
+    large = ended(input=b'"' + b"x" * (MAX_QUEUED_BYTES // 4) + b'"')
+    shelf.free.clear()
+    with open_recorder(shelf, log, run="run", masker=NO_SECRETS, payloads=False) as recorder:
+        for _ in range(5):
+            recorder.put(large)
+        shelf.free.set()
+    assert len(shelf.records) == 3
+    assert ("lost", 2) in told(shelf)
+
+
+def test_a_store_that_fails_is_tried_again_and_told_once() -> None:
+    shelf, log = Shelf(), Warnings()
+    with open_recorder(shelf, log, run="run", masker=NO_SECRETS, payloads=False) as recorder:
+        recorder.put(ended())
+        assert shelf.written.wait(SOON_S)
+        shelf.is_broken = True
+        recorder.put(ended(id="late"))
+        while not log.said:
+            threading.Event().wait(0.01)
+        shelf.is_broken = False
+        shelf.written.clear()
+        assert shelf.written.wait(SOON_S)
+    assert [record.call for record in shelf.records] == ["1", "late"]
+    assert log.said == [("audit store failed", None)]
+
+
+def test_at_the_end_a_store_that_fails_costs_what_is_left_and_the_log_says_so() -> None:
+    shelf, log = Shelf(), Warnings()
+    with open_recorder(shelf, log, run="run", masker=NO_SECRETS, payloads=False) as recorder:
+        shelf.is_broken = True
+        recorder.put(ended())
+    assert ("audit records lost", 1) in log.said
+
+
+def test_a_run_that_was_not_closed_is_told_of_once_its_process_is_gone() -> None:
+    shelf, log = Shelf(left=[("dead", 2**22 + 1), ("alive", os.getpid())]), Warnings()
+    with open_recorder(shelf, log, run="run", masker=NO_SECRETS, payloads=False):
+        pass
+    assert [(note.event, note.run) for note in shelf.notes] == [
+        ("unclosed", "dead"),
+        ("opened", "run"),
+        ("closed", "run"),
+    ]
+    assert log.said == [("audit store not closed", None)]

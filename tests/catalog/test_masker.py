@@ -1,0 +1,70 @@
+"""Secrets that are known are masked in every spelling in which they may come back; short ones are not."""
+
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tooldispatchd.catalog.masker import NO_SECRETS, Masker
+
+TOKEN = "s3cret/token+1"
+KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nxyz\n-----END KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("secrets", "text", "masked"),
+    [
+        ([TOKEN], f"a {TOKEN} b {TOKEN}", "a … b …"),
+        ([TOKEN], f"?key={quote(TOKEN, safe='')}&x", "?key=…&x"),
+        (['qu"ote\\d'], json.dumps({"k": 'qu"ote\\d'}), '{"k": "…"}'),
+        (["schlüssel"], json.dumps("schlüssel"), '"…"'),
+        (["abcdef", "abcdefgh"], "abcdefgh abcdef", "… …"),
+        (["short"], "short", "short"),
+        ([KEY], f"key: {KEY}.", "key: …."),
+        ([KEY], "line MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", "line …"),
+        ([KEY], "xyz stays", "xyz stays"),
+        ([], TOKEN, TOKEN),
+        ([""], "text", "text"),
+    ],
+)
+def test_a_secret_is_masked_however_it_is_written(secrets: list[str], text: str, masked: str) -> None:
+    assert Masker(secrets).mask(text) == masked
+    assert Masker(secrets).mask_bytes(text.encode()) == masked.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("token+1 and more", "… and more"),
+        ("it was s3cret/", "it was …"),
+        ("n+1 is too little of it", "n+1 is too little of it"),
+        ("a s3cret/token+1 b", "a … b"),
+        ("", ""),
+    ],
+)
+def test_what_is_left_of_a_secret_at_the_ends_of_a_cut_text_is_masked(text: str, masked: str) -> None:
+    assert Masker([TOKEN]).mask_cut(text) == masked
+
+
+def test_every_text_in_a_value_is_masked() -> None:
+    value = {"a": [TOKEN, 1, None, {"b": TOKEN}], "c": "plain"}
+    assert Masker([TOKEN]).mask_value(value) == {"a": ["…", 1, None, {"b": "…"}], "c": "plain"}
+
+
+def test_a_masker_shows_no_secret_and_knows_whether_it_has_any() -> None:
+    assert TOKEN not in repr(Masker([TOKEN]))
+    assert [bool(Masker([TOKEN])), bool(Masker(["abc"])), bool(NO_SECRETS)] == [True, False, False]
+
+
+@given(
+    st.lists(st.text("abc", min_size=6, max_size=12), min_size=1, max_size=4), st.text("abc ", max_size=60), st.data()
+)
+def test_no_secret_is_left_in_any_text_nor_a_long_part_at_its_ends(
+    secrets: list[str], text: str, data: st.DataObject
+) -> None:
+    masker = Masker(secrets)
+    whole = text + data.draw(st.sampled_from(secrets)) + text
+    masked = masker.mask_cut(whole)
+    assert not any(secret in masked for secret in secrets)

@@ -1,0 +1,112 @@
+"""`tooldispatchd audit` as its users see it, without a daemon: the store is enough."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.audit.test_record import recorded
+from tooldispatchd.__main__ import main
+from tooldispatchd.audit.record import StoreNote
+from tooldispatchd.audit.sqlitestore import SqliteStore
+
+NOW = time.time()
+
+
+@pytest.fixture(scope="module")
+def configuration(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration with a store in which there are some records."""
+    directory = tmp_path_factory.mktemp("audit")
+    file = directory / "config.toml"
+    # Nothing but the table of the audit is looked at.
+    file.write_text('[audit]\nstore = "sqlite:audit.db"\n[mcp.docs]\nurl = "http://x"\ntoken_env = "NOT_THERE"\n')
+    store = SqliteStore(str(directory / "audit.db"), keep_s=1e9, max_bytes=2**30)
+    store.write(
+        [
+            recorded(id="old", at=NOW - 7200.0),
+            recorded(id="bad", at=NOW - 30.0, code="timeout", total_s=60.0),
+            recorded(id="odd", at=NOW - 20.0, tool="od\x1b[31md", is_error=True),
+            recorded(id="new", at=NOW - 10.0, bytes_out=401),
+        ],
+        [StoreNote(event="lost", at=NOW, run="run", pid=1, count=12)],
+    )
+    store.close()
+    return file
+
+
+Said = pytest.CaptureFixture[str]
+
+
+def audit(said: Said, configuration: Path, *words: str) -> tuple[int, str, str]:
+    """The exit code, and what is printed."""
+    code = main(["audit", "--config", str(configuration), *words])
+    printed = said.readouterr()
+    return code, printed.out, printed.err
+
+
+def listed(said: Said, configuration: Path, *words: str) -> list[str]:
+    """The ids of the calls that are printed."""
+    lines = [json.loads(line) for line in audit(said, configuration, "--json", *words)[1].splitlines()]
+    return [line["call"] for line in lines if "call" in line]
+
+
+def test_the_table_shows_the_last_calls_and_what_is_missing(configuration: Path, capsys: Said) -> None:
+    code, out, err = audit(capsys, configuration)
+    assert code == 0
+    assert [line.split()[2:6] for line in out.splitlines()] == [
+        ["agent", "tool", "ended", "waited"],
+        ["7", "ada", "search", "ok"],
+        ["7", "ada", "search", "timeout"],
+        ["7", "ada", "od", "[31md"],
+        ["7", "ada", "search", "ok"],
+    ]
+    assert "\x1b" not in out
+    assert "12 records were lost" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "calls"),
+    [
+        ((), ["old", "bad", "odd", "new"]),
+        (("--limit", "1"), ["new"]),
+        (("--since", "1h"), ["bad", "odd", "new"]),
+        (("--failed",), ["bad", "odd"]),
+        (("--slow", "2000"), ["bad"]),
+        (("--tool", "se*", "--agent", "ada", "--limit", "0"), ["old", "bad", "new"]),
+        (("--agent", "bob"), []),
+    ],
+)
+def test_records_are_chosen(configuration: Path, words: tuple[str, ...], calls: list[str], capsys: Said) -> None:
+    assert listed(capsys, configuration, *words) == calls
+
+
+def test_totals_are_summed_by_agent_and_by_tree(configuration: Path, capsys: Said) -> None:
+    total = json.loads(audit(capsys, configuration, "--totals", "--json")[1].splitlines()[-1])
+    assert (total["agent"], total["calls"], total["failed"]) == ("ada", 4, 2)
+    # 2 bytes are a token, and 401 are 101.
+    assert (total["bytes_out"], total["tokens"]) == (407, 104)
+    table = audit(capsys, configuration, "--totals", "tree")[1].splitlines()
+    assert [line.split()[:3] for line in table] == [["run", "root", "calls"], ["run", "5", "4"]]
+
+
+def test_calls_are_printed_as_they_come(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "a.db"), keep_s=1e9, max_bytes=2**30)
+    words = [sys.executable, "-m", "tooldispatchd", "audit", "--store", f"sqlite:{tmp_path / 'a.db'}"]
+    store.write([recorded(id="before")], [])
+    with subprocess.Popen([*words, "--follow", "--json"], stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        assert json.loads(following.stdout.readline())["call"] == "before"
+        store.write([recorded(id="after")], [])
+        assert json.loads(following.stdout.readline())["call"] == "after"
+        following.terminate()
+    store.close()
+
+
+def test_a_store_that_is_not_there_is_told(tmp_path: Path, capsys: Said) -> None:
+    assert main(["audit", "--store", f"jsonl:{tmp_path / 'none'}"]) == 1
+    assert "No such file" in capsys.readouterr().err
+    (tmp_path / "c.toml").write_text("")
+    assert audit(capsys, tmp_path / "c.toml")[::2] == (2, "tooldispatchd: the configuration has no audit.store\n")

@@ -1,0 +1,75 @@
+"""The step that masks known secrets in answers; and updates of calls that take it."""
+
+from functools import partial
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from tooldispatchd.agent.calls.call import Call, Plan, Step, StepOrder
+from tooldispatchd.calls.outcome import Answer, Outcome, Update
+from tooldispatchd.calls.stages import Waits
+from tooldispatchd.catalog.masker import Masker
+from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.messages import QuotedText
+
+
+class RedactStep(Step):
+    """Masks an answer: a short one at once, a long one in a task that lets others go on between its passes."""
+
+    __slots__ = ("_masker",)
+
+    def __init__(self, masker: Masker) -> None:
+        super().__init__(StepOrder.REDACT)
+        self._masker = masker
+
+    def give(self, call: Call, outcome: Outcome) -> Outcome | Waits | None:
+        # Faults are masked where they are told, of whatever tool.
+        if isinstance(outcome, Fault):
+            return None
+        if isinstance(outcome.content, QuotedText) or isinstance(outcome.blocks, QuotedText):
+            return call.aside(partial(self._masked_in_turns, outcome), given=outcome)
+        return self._masked(outcome)
+
+    def update(self, update: Update) -> Update:
+        """An update, masked. A secret that comes in two parts of a content is not found."""
+        message, content = (
+            None if text is None else self._masker.mask(text) for text in (update.message, update.content)
+        )
+        return msgspec.structs.replace(update, message=message, content=content)
+
+    def _masked(self, answer: Answer) -> Answer:
+        """All that is short in it; what is long stays."""
+        mask = self._masker.mask
+        return msgspec.structs.replace(
+            answer,
+            content=mask(answer.content) if isinstance(answer.content, str) else answer.content,
+            value=None if answer.value is None else mask(answer.value),
+            blocks=self._raw(answer.blocks) if isinstance(answer.blocks, Raw) else answer.blocks,
+            details=None if answer.details is None else self._raw(answer.details),
+        )
+
+    def _raw(self, text: Raw) -> Raw:
+        return Raw(self._masker.mask_bytes(bytes(text)))
+
+    async def _masked_in_turns(self, answer: Answer) -> Outcome:
+        content, blocks = answer.content, answer.blocks
+        if isinstance(content, QuotedText):
+            content = await self._long(content)
+        if isinstance(blocks, QuotedText):
+            blocks = await self._long(blocks)
+        return self._masked(msgspec.structs.replace(answer, content=content, blocks=blocks))
+
+    async def _long(self, text: QuotedText) -> QuotedText:
+        held: list[bytes | bytearray] = [text.literal]
+        for _ in self._masker.passes(held):
+            await trio.lowlevel.checkpoint()
+        # What is masked is longer than what stands in its place.
+        return QuotedText(held[0], max(0, text.size - (len(text.literal) - len(held[0]))))
+
+
+def redacted(update: Update, plan: Plan | None) -> Update:
+    """The update of a call of that plan as its agent may see it."""
+    if plan is None or not plan.gives or not isinstance(step := plan.steps[0], RedactStep):
+        return update
+    return step.update(update)

@@ -1,0 +1,164 @@
+"""What one agent is shown of its session's tools, and finds among them: in its form, less what it has switched off.
+
+A session that was shown the plain form and has switched nothing looks names up in the table of its toolset itself.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+from msgspec import Raw
+
+from tooldispatchd.agent.calls.call import Lookup, Plan
+from tooldispatchd.agent.faults import switched_off
+from tooldispatchd.agent.tools.passing import SIGN
+from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
+from tooldispatchd.agent.tools.toolset import Toolset
+from tooldispatchd.calls.selection import EVERY, ToolSelection
+from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.textcalls import prompt_of
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import MAX_SWITCHES, Select, ToolsLine, ToolsReq
+from tooldispatchd.wire.session import SessionMachine
+
+
+class Offering:
+    """See the module. `plans` are what can be called, by every name that was shown; a new table whenever it changes."""
+
+    __slots__ = ("_is_searched", "_machine", "_selection", "_showing", "_toolset", "plans")
+
+    def __init__(self, toolset: Toolset, machine: SessionMachine, profile: Profile) -> None:
+        self._toolset = toolset
+        self._machine = machine
+        self._is_searched = profile.is_searched
+        # None for an agent that was shown the plain form alone, which spells nothing.
+        self._showing = Showing(profile.separator) if profile.separator != ":" else None
+        # None where everything is on.
+        self._selection: ToolSelection | None = None
+        self.plans = toolset.plans
+
+    # --- what is on ---
+
+    def attend(self) -> None:
+        """After a `hello`: switch what it says."""
+        said = self._machine.asked.select
+        if said is not None:
+            self._selection = ToolSelection().switched(said.tags, said.tools)
+            self.settle()
+
+    def settle(self) -> None:
+        """Know tools that were switched before they were there by their own names, as far as they are there now."""
+        selection = self._selection
+        if selection is not None:
+            found = ((self._find_any(name), name, is_on) for name, is_on in selection.tools.items())
+            tools = {plan.name if isinstance(plan, Plan) else name: is_on for plan, name, is_on in found}
+            self._selection = ToolSelection(selection.tags, tools)
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Have names looked up in what the toolset has now."""
+        plans, selection = self._toolset.plans, self._selection
+        if self._showing is not None:
+            plans = self._showing.table(plans)
+        self.plans = plans if selection is None else _those_on(plans, selection)
+
+    # --- lists ---
+
+    @property
+    def listed(self) -> dict[str, Plan]:
+        """The plans that lists of tools show."""
+        return self._listed(self._selection)
+
+    def _listed(self, selection: ToolSelection | None) -> dict[str, Plan]:
+        listed = self._toolset.listed
+        return listed if selection is None else _those_on(listed, selection)
+
+    def shown(self) -> tuple[list[Raw], list[str]]:
+        """The tools in the form of `hello`, and what it could not say; their names as it spells them are known now."""
+        return self._entries(self._machine.asked.schemas, self._selection)
+
+    def answer(self, asked: ToolsReq) -> ToolsLine | Fault:
+        """The answer to `tools` or `select`, in the form asked for, else in that of `hello`; or why there is none."""
+        selection = self._selection
+        if asked.tags is not None or asked.tools is not None:
+            found = self._selected(asked)
+            if isinstance(found, Fault):
+                return found
+            selection = found
+            if isinstance(asked, Select):
+                self._selection = selection
+                self.refresh()
+        form = asked.schemas or self._machine.asked.schemas
+        tools = self._entries(form, selection)[0]
+        return ToolsLine(tools, self._machine.agent, asked.id, prompt_in(form, tools))
+
+    def _entries(self, form: str | None, selection: ToolSelection | None) -> tuple[list[Raw], list[str]]:
+        form, listed = form or PLAIN, self._listed(selection)
+        showing = self._showing_in(form)
+        if showing is None:
+            return plain_entries(listed.values()), []
+        entries, warnings = showing.entries(form, self._toolset.plans, listed)
+        self.refresh()
+        return [*entries, *self._native(form, selection)], warnings
+
+    def _native(self, form: str, selection: ToolSelection | None) -> Iterator[Raw]:
+        """The tools that the provider of this form runs itself, as it wants them to be named."""
+        for name, spec in self._toolset.natives.items() if not self._is_searched else ():
+            shown = next((entry for key, entry in (spec.native or {}).items() if key == form), None)
+            if shown is not None and (selection is None or selection.is_on(name, spec.tags)):
+                yield Raw(msgspec.json.encode(shown))
+
+    def _selected(self, asked: ToolsReq) -> ToolSelection | Fault:
+        """The selection with what is asked for, its tools by their own names; or why there is none."""
+        tools: dict[str, bool] = {}
+        for name, is_on in (asked.tools or {}).items():
+            found = name if name == EVERY else self._find_any(name)
+            if isinstance(found, Fault) and found.code is not Code.PROVIDER_NATIVE:
+                return found
+            # One that a server may have once it is up is known by this name until then.
+            tools[found.name if isinstance(found, Plan) else name] = is_on
+        selection = (self._selection or ToolSelection()).switched(asked.tags, tools)
+        if selection.size > MAX_SWITCHES:
+            return Fault(Code.INVALID_REQUEST, f"a session has at most {MAX_SWITCHES} tags and tools switched")
+        return selection
+
+    # --- names ---
+
+    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
+        """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
+        if self._machine.asked.servers and SIGN in name:
+            return self._toolset.find_method(name)
+        found, selection = self._find_any(name), self._selection
+        is_off = selection is not None and isinstance(found, Plan) and not _is_on(found, selection)
+        return switched_off(name) if is_off else found
+
+    def spelled(self, names: Iterable[str]) -> list[str]:
+        """The names of tools as the form of `hello` shows them."""
+        form = self._machine.asked.schemas or PLAIN
+        showing = self._showing_in(form)
+        return list(names) if showing is None else showing.shown(names, form, self._toolset.plans)
+
+    def _find_any(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
+        """As `find`, also a tool that is switched off."""
+        form = self._machine.asked.schemas or PLAIN
+        showing = self._showing_in(form)
+        return self._toolset.find(name) if showing is None else showing.find(name, form, self._toolset)
+
+    def _showing_in(self, form: str) -> Showing | None:
+        """What spells the names in forms; None where no other form than the plain one was asked for yet."""
+        if form != PLAIN:
+            self._showing = self._showing or Showing()
+        return self._showing
+
+
+def prompt_in(form: str | None, tools: list[Raw]) -> str | None:
+    """What goes with a list in the form for models without tool calling."""
+    return prompt_of(tools) if form == TEXT else None
+
+
+def _is_on(plan: Plan, selection: ToolSelection) -> bool:
+    return selection.is_on(plan.name, plan.offered.tags)
+
+
+def _those_on(plans: dict[str, Plan], selection: ToolSelection) -> dict[str, Plan]:
+    return {name: plan for name, plan in plans.items() if _is_on(plan, selection)}

@@ -1,0 +1,62 @@
+"""Where the audit is reached: a store is opened to be written or read, and what it needs imported only then."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from secrets import token_hex
+from typing import Protocol
+
+from tooldispatchd.audit.record import AuditFilter, AuditStoreError, CallRecord, StoreNote
+from tooldispatchd.audit.recorder import AuditLog, AuditStore, Recorder, open_recorder
+from tooldispatchd.catalog.auditspec import AuditSpec, store_parts
+from tooldispatchd.catalog.confinement import size_of
+from tooldispatchd.catalog.masker import Masker
+
+__all__ = ["AuditFilter", "AuditReader", "AuditStoreError", "CallRecord", "open_audit", "open_reader"]
+
+
+class AuditReader(Protocol):
+    """Each method but `close` raises `AuditStoreError`."""
+
+    def latest(self, wanted: AuditFilter, limit: int) -> list[CallRecord]:
+        """The last so many that are wanted, the oldest first; with 0 all."""
+
+    def all(self, wanted: AuditFilter) -> Iterator[CallRecord]:
+        """All that are wanted, the oldest first."""
+
+    def news(self, wanted: AuditFilter) -> list[CallRecord]:
+        """Those that came since `latest`, or since the last time."""
+
+    def notes(self, since: float) -> list[StoreNote]:
+        """What happened to the audit itself since then."""
+
+    def close(self) -> None: ...
+
+
+def open_audit(spec: AuditSpec, log: AuditLog, *, masker: Masker) -> AbstractContextManager[Recorder]:
+    """The recorder for a table that names a store. Raises `AuditStoreError`."""
+    return open_recorder(_open_store(spec), log, run=token_hex(6), masker=masker, payloads=spec.payloads)
+
+
+def _open_store(spec: AuditSpec) -> AuditStore:
+    assert spec.store is not None
+    kind, place = store_parts(spec.store)
+    bounds = {"keep_s": spec.keep_s, "max_bytes": size_of(spec.max_bytes)}
+    if kind == "sqlite":
+        from tooldispatchd.audit.sqlitestore import SqliteStore  # noqa: PLC0415  # as the module says
+
+        return SqliteStore(place, **bounds)  # type: ignore[arg-type]  # one of them is whole
+    from tooldispatchd.audit.jsonlstore import JsonlStore  # noqa: PLC0415  # as the module says
+
+    return JsonlStore(place, **bounds)  # type: ignore[arg-type]  # as above
+
+
+def open_reader(store: str) -> AuditReader:
+    """What reads a store. Raises `AuditStoreError`."""
+    kind, place = store_parts(store)
+    if kind == "sqlite":
+        from tooldispatchd.audit.sqlitestore import SqliteReader  # noqa: PLC0415  # as the module says
+
+        return SqliteReader(place)
+    from tooldispatchd.audit.jsonlstore import JsonlReader  # noqa: PLC0415  # as the module says
+
+    return JsonlReader(place)

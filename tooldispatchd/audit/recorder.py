@@ -1,0 +1,210 @@
+"""Takes the calls that have ended and has one thread write them, in batches, off the way of the calls.
+
+    put ──▶ queue ──▶ thread: record, hash, mask ──▶ store, one transaction a batch
+
+The queue is bounded in calls and in bytes. What does not fit, or cannot be written before the daemon ends, is lost, and
+counted: the log says so, and so does a note in the store. While the store fails its batch is tried again and again.
+"""
+
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Final, Literal, Protocol
+
+from tooldispatchd.audit.record import MAX_PAYLOAD, AuditStoreError, CallRecord, StoreNote, record_of
+from tooldispatchd.calls.endedcall import EndedCall
+from tooldispatchd.catalog.masker import Masker
+
+# Over a second of what the store takes.
+MAX_QUEUED: Final = 65_536
+# Of inputs above all: eight of the longest lines.
+MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
+BATCH: Final = 4_096
+# Calls come together in the meantime; and who follows the store sees them soon.
+GATHER_S: Final = 0.1
+# A full disk has room again, or not; each try costs little.
+RETRY_S: Final = 1.0
+TIDY_S: Final = 60.0
+# As many as come in some seconds at most, so that the store is not much larger than it may be.
+TIDY_RECORDS: Final = 100_000
+# What is queued at the end is written in that time. The rest of a daemon's end is counted beside it.
+FLUSH_S: Final = 1.0
+
+
+class AuditStore(Protocol):
+    """Each method but `close` raises `AuditStoreError`."""
+
+    def write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> None: ...
+    def unclosed(self) -> list[tuple[str, int]]: ...
+    def tidy(self, now: float) -> None: ...
+    def close(self) -> None: ...
+
+
+class AuditLog(Protocol):
+    """The daemon's log, as the thread uses it."""
+
+    def warning(self, event: str, **fields: object) -> object: ...
+
+
+class Recorder:
+    """The `AuditSink` of the daemon; `open_recorder` makes it."""
+
+    def __init__(self, store: AuditStore, log: AuditLog, *, run: str, masker: Masker, payloads: bool) -> None:
+        # As much of an answer as is recorded, and of what a secret in it may reach over.
+        self.payload_chars = MAX_PAYLOAD + masker.longest if payloads else 0
+        self._store = store
+        self._log = log
+        self._run = run
+        self._masker = masker
+        self._queue: deque[EndedCall] = deque()
+        # Each is counted by one thread alone.
+        self._put_bytes = self._taken_bytes = 0
+        self._refused = self._told = 0
+        self._untidied, self._tidied_at = 0, -math.inf
+        self._is_asleep = False
+        self._is_closing = False
+        self._woken, self._closing = Event(), Event()
+        self._thread = Thread(target=self._work, name="audit", daemon=True)
+
+    # --- in the loop's thread ---
+
+    def put(self, ended: EndedCall) -> None:
+        """Have the call recorded."""
+        size = 0 if ended.input is None else len(ended.input)
+        if ended.content is not None:
+            size += len(ended.content)
+        if len(self._queue) >= MAX_QUEUED or self._put_bytes - self._taken_bytes + size > MAX_QUEUED_BYTES:
+            self._refused += 1
+        else:
+            self._put_bytes += size
+            self._queue.append(ended)
+        if self._is_asleep:
+            self._is_asleep = False
+            self._woken.set()
+
+    @property
+    def waiting(self) -> int:
+        """How many are not taken yet."""
+        return len(self._queue)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Have the rest written, within `FLUSH_S`."""
+        self._is_closing = True
+        self._closing.set()
+        self._woken.set()
+        self._thread.join(FLUSH_S)
+        left = len(self._queue) + self._refused - self._told
+        if self._thread.is_alive():
+            self._log.warning("audit records lost", count=left, detail="the store has not taken them in time")
+
+    # --- in the writer's ---
+
+    def _work(self) -> None:
+        has_ended = False
+        try:
+            self._write([], self._opening())
+            while not (self._is_closing and not self._queue):
+                self._wait()
+                while self._queue:
+                    self._write_batch()
+                    self._tidy()
+                self._tidy()
+            self._write([], [*self._lost(), self._note("closed")])
+            self._store.close()
+            has_ended = True
+        finally:
+            if not has_ended:
+                self._log.warning("audit ended", detail="a defect: calls are not recorded any more")
+
+    def _wait(self) -> None:
+        """Until there is something to write, and then for what comes with it."""
+        self._is_asleep = True
+        # What came before it was said that this sleeps has woken nobody.
+        if not self._queue and not self._is_closing and self._refused == self._told:
+            self._woken.wait(TIDY_S)
+        self._woken.clear()
+        self._is_asleep = False
+        self._closing.wait(GATHER_S)
+
+    def _write_batch(self) -> None:
+        queue, size = self._queue, 0
+        records: list[CallRecord] = []
+        while queue and len(records) < BATCH:
+            ended = queue.popleft()
+            size += len(ended.input or b"") + len(ended.content or "")
+            records.append(record_of(ended, self._run, self._masker))
+        self._taken_bytes += size
+        self._untidied += len(records)
+        self._write(records, self._lost())
+
+    def _write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> None:
+        has_failed = False
+        while True:
+            try:
+                self._store.write(records, notes)
+            except AuditStoreError as error:
+                if not has_failed:
+                    self._log.warning("audit store failed", detail=str(error))
+                has_failed = True
+                if self._closing.wait(RETRY_S):
+                    if records:
+                        self._log.warning("audit records lost", count=len(records), detail="the daemon has ended")
+                    return
+            else:
+                return
+
+    def _lost(self) -> list[StoreNote]:
+        """A note of what had no room since the last one; the log says it too."""
+        count = self._refused - self._told
+        if not count:
+            return []
+        self._told += count
+        self._log.warning("audit records lost", count=count, detail="they came faster than the store takes them")
+        return [self._note("lost", count)]
+
+    def _opening(self) -> list[StoreNote]:
+        notes = []
+        try:
+            for run, pid in self._store.unclosed():
+                if not _is_running(pid):
+                    self._log.warning("audit store not closed", run=run, detail="its last records may be missing")
+                    notes.append(StoreNote(event="unclosed", at=time.time(), run=run, pid=pid))
+        except AuditStoreError as error:
+            self._log.warning("audit store failed", detail=str(error))
+        return [*notes, self._note("opened")]
+
+    def _note(self, event: Literal["opened", "closed", "lost"], count: int | None = None) -> StoreNote:
+        return StoreNote(event=event, at=round(time.time(), 3), run=self._run, pid=os.getpid(), count=count)
+
+    def _tidy(self) -> None:
+        if self._untidied < TIDY_RECORDS and time.monotonic() < self._tidied_at + TIDY_S:
+            return
+        self._untidied, self._tidied_at = 0, time.monotonic()
+        try:
+            self._store.tidy(time.time())
+        except AuditStoreError as error:
+            self._log.warning("audit store failed", detail=str(error))
+
+
+def _is_running(pid: int) -> bool:
+    """Whether there is such a process; another one may have its number by now."""
+    return Path(f"/proc/{pid}").exists()
+
+
+@contextmanager
+def open_recorder(store: AuditStore, log: AuditLog, *, run: str, masker: Masker, payloads: bool) -> Iterator[Recorder]:
+    """A recorder; what it was given is written when the context ends, within `FLUSH_S`."""
+    recorder = Recorder(store, log, run=run, masker=masker, payloads=payloads)
+    recorder.start()
+    try:
+        yield recorder
+    finally:
+        recorder.close()

@@ -1,0 +1,197 @@
+"""The audit in a file of SQLite: written in batches, so that a killed daemon leaves it whole; the oldest go first.
+
+Many rows go into one statement: the lock of the interpreter is given back while it runs, and asked for once in the
+place of once a row, which would take a writer beside a busy loop 5 ms each.
+"""
+
+import os
+import sqlite3
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.audit.record import COLUMNS, AuditFilter, AuditStoreError, CallRecord, StoreNote
+
+# Rows in one statement: at this many the statement's own cost is nothing beside theirs, and binding them takes a
+# millisecond.
+ROWS: Final = 256
+# Deleted in one transaction, so that none takes long.
+PIECE: Final = 10_000
+# A reader, or another daemon with the same file, is done by then.
+BUSY_S: Final = 5.0
+# What the log beside the file (WAL) keeps on disk once it has been written to the file.
+MAX_LOG_BYTES: Final = 16 * 1024 * 1024
+VERSION: Final = 1
+
+_SCHEMA: Final = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS calls (n INTEGER PRIMARY KEY, at REAL, {", ".join(COLUMNS[1:])});
+CREATE TABLE IF NOT EXISTS notes (n INTEGER PRIMARY KEY, event, at REAL, run, pid, count);
+PRAGMA user_version = {VERSION};
+COMMIT;
+"""
+
+
+@contextmanager
+def _told(what: str, path: str) -> Iterator[None]:
+    """Raise what fails as an `AuditStoreError`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise AuditStoreError(f"cannot {what} {path}: {error}") from error
+    except OSError as error:
+        raise AuditStoreError(f"cannot {what} {path}: {error.strerror}") from error
+
+
+class SqliteStore:
+    """Writes; used by one thread at a time. Each method but `close` raises `AuditStoreError`."""
+
+    def __init__(self, path: str, *, keep_s: float, max_bytes: int) -> None:
+        self._path = path
+        self._keep_s = keep_s
+        self._max_bytes = max_bytes
+        self._inserts: dict[int, str] = {}
+        with _told("open", path):
+            # What SQLite makes beside the file has the file's own mode.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+            self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+            self._prepare()
+
+    def _prepare(self) -> None:
+        db = self._db
+        db.execute("PRAGMA journal_mode = WAL")
+        # A crash of the machine may take the last transactions; that of the daemon takes none.
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute(f"PRAGMA journal_size_limit = {MAX_LOG_BYTES}")
+        version: int = db.execute("PRAGMA user_version").fetchone()[0]
+        if version not in {0, VERSION}:
+            raise sqlite3.DatabaseError(f"it was written by another version ({version}) of the daemon")
+        if version == 0:
+            db.executescript(_SCHEMA)
+
+    def write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> None:
+        """All of these, or none."""
+        with _told("write to", self._path), self._transaction():
+            for start in range(0, len(records), ROWS):
+                self._insert(records[start : start + ROWS])
+            rows = [(note.event, note.at, note.run, note.pid, note.count) for note in notes]
+            self._db.executemany("INSERT INTO notes (event, at, run, pid, count) VALUES (?, ?, ?, ?, ?)", rows)
+
+    def _insert(self, records: Sequence[CallRecord]) -> None:
+        values: list[object] = []
+        for record in records:
+            values += msgspec.structs.astuple(record)[:-1]
+        insert = self._inserts.get(len(records))
+        if insert is None:
+            row = f"({', '.join('?' * len(COLUMNS))})"
+            insert = f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES {', '.join([row] * len(records))}"  # noqa: S608
+            self._inserts[len(records)] = insert
+        self._db.execute(insert, values)
+
+    def unclosed(self) -> list[tuple[str, int]]:
+        """The runs, each with its process, that were opened and that nobody has said the end of."""
+        with _told("read", self._path):
+            ended = "SELECT run FROM notes WHERE event IN ('closed', 'unclosed')"
+            return self._db.execute(
+                f"SELECT run, pid FROM notes WHERE event = 'opened' AND run NOT IN ({ended})"  # noqa: S608  # constants
+            ).fetchall()
+
+    def tidy(self, now: float) -> None:
+        """Remove what is too old, and the oldest where the store is too large."""
+        with _told("tidy", self._path):
+            # They come in the order in which calls end: an index of times would cost each record, and this little.
+            oldest = f"SELECT n FROM calls ORDER BY n LIMIT {PIECE}"  # noqa: S608  # constants
+            while self._delete(f"at < ? AND n IN ({oldest})", (now - self._keep_s,)) == PIECE:
+                pass
+            # Their pages are used again; the file does not shrink, and need not.
+            while self._size > self._max_bytes:
+                first, last = self._db.execute("SELECT min(n), max(n) FROM calls").fetchone()
+                if first is None:
+                    break
+                self._delete("n <= ?", (first + min(PIECE, (last - first) // 8),))
+            self._db.execute("DELETE FROM notes WHERE at < ?", (now - self._keep_s,))
+
+    @property
+    def _size(self) -> int:
+        pages, free, size = (
+            self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
+
+    def _delete(self, condition: str, values: tuple[object, ...] = ()) -> int:
+        return self._db.execute(f"DELETE FROM calls WHERE {condition}", values).rowcount  # noqa: S608  # constants
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.rollback()
+            raise
+        self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class SqliteReader:
+    """Reads while daemons write. Each method raises `AuditStoreError`."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._last = 0
+        with _told("open", path):
+            self._db = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)
+
+    def latest(self, wanted: AuditFilter, limit: int) -> list[CallRecord]:
+        """The last so many that are wanted, the oldest first."""
+        found: list[CallRecord] = []
+        with _told("read", self._path):
+            self._last = self._db.execute("SELECT coalesce(max(n), 0) FROM calls").fetchone()[0]
+            with closing(self._records(wanted, f"n <= {self._last}", "DESC")) as records:
+                for record in records:
+                    found.append(record)
+                    if len(found) == limit:
+                        break
+        return found[::-1]
+
+    def all(self, wanted: AuditFilter) -> Iterator[CallRecord]:
+        """All that are wanted, the oldest first."""
+        with _told("read", self._path):
+            yield from self._records(wanted, "1 = 1", "ASC")
+
+    def news(self, wanted: AuditFilter) -> list[CallRecord]:
+        """Those that came since `latest`, or since the last time."""
+        with _told("read", self._path):
+            last = self._db.execute("SELECT coalesce(max(n), 0) FROM calls").fetchone()[0]
+            found = list(self._records(wanted, f"n > {self._last} AND n <= {last}", "ASC"))
+            self._last = last
+        return found
+
+    def notes(self, since: float) -> list[StoreNote]:
+        """What happened to the audit itself since then."""
+        with _told("read", self._path):
+            rows = self._db.execute(
+                "SELECT event, at, run, pid, count FROM notes WHERE at >= ? ORDER BY n", (since,)
+            ).fetchall()
+        return [StoreNote(event=row[0], at=row[1], run=row[2], pid=row[3], count=row[4]) for row in rows]
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _records(self, wanted: AuditFilter, condition: str, order: str) -> Generator[CallRecord]:
+        where, values = wanted.where()
+        columns = ", ".join(COLUMNS)
+        rows = self._db.execute(
+            f"SELECT {columns}, n FROM calls WHERE {condition} AND {where} ORDER BY n {order}",  # noqa: S608  # constants
+            values,
+        )
+        with closing(rows):
+            for row in rows:
+                record = CallRecord(*row)
+                if wanted.admits(record):
+                    yield record

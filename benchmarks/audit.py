@@ -19,13 +19,13 @@ from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.agent.tools.toolset import compile_plans
+from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.audit.door import open_reader
 from tooldispatchd.audit.jsonlstore import JsonlStore
 from tooldispatchd.audit.record import AuditFilter
 from tooldispatchd.audit.recorder import MAX_QUEUED, AuditStore, open_recorder
 from tooldispatchd.audit.sqlitestore import SqliteStore
-from tooldispatchd.calls.endedcall import Caller, EndedCall
+from tooldispatchd.calls.endedcall import EndedCall, SessionCaller
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.masker import NO_SECRETS
 from tooldispatchd.catalog.specs import Config, ProfileSpec, ToolSpec
@@ -56,7 +56,7 @@ def _store(kind: str, path: Path) -> AuditStore:
 
 def _records_a_second(kind: str, directory: Path, rounds: int) -> float:
     """As many as there is room for are put, and then the end is waited for; the best of the rounds."""
-    caller, best = Caller("coder", "ada", 1000, 17, 17), 0.0
+    caller, best = SessionCaller("coder", "ada", 1000, 17, 17), 0.0
     line = b'{"query":"the words that are looked for","limit":10,"sources":["a","b","c"]}'
     ended = [
         EndedCall(

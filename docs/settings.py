@@ -17,6 +17,8 @@ from msgspec import inspect as kinds
 
 from tooldispatchd.catalog import auditspec, policyspec, restspecs, specs, toolboxspecs
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
+from tooldispatchd.catalog.hookspec import HookSpec
+from tooldispatchd.catalog.httpauthspec import HttpAuthSpec
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 
 DOCUMENT: Final = Path(__file__).parent / "configuration.md"
@@ -33,10 +35,11 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         specs.OAuthSpec,
         policyspec.QueueSpec,
         policyspec.SizedSpec,
+        HookSpec,
         policyspec.PolicySpec,
         policyspec.BudgetSpec,
         policyspec.CacheSpec,
-        specs.HttpAuthSpec,
+        HttpAuthSpec,
         OpenApiSpec,
         toolboxspecs.ToolboxSpec,
         toolboxspecs.SearchSpec,

@@ -39,7 +39,6 @@ MIB: Final = 1024 * 1024
 
 # Codes that no conversation can show yet, or ever.
 NOT_SHOWN: Final = {
-    "approval_refused": "comes with approvals",
     "internal_error": "is a defect, which nobody can order; tests/agent/session/test_host.py makes one",
 }
 

@@ -1,4 +1,4 @@
-"""The agents of protocol/examples/, and those of protocol/implementations/ under `run`, are played whole."""
+"""The agents of protocol/examples/, and those of protocol/implementations/ under `run`, are played whole; and hooks."""
 
 import json
 import os
@@ -17,6 +17,8 @@ from tests.daemon.spawned import ROOT, Daemon, daemon_on, without_places
 
 EXAMPLES: Final = ROOT / "protocol" / "examples"
 CONFIG: Final = (ROOT / "tooldispatchd" / "cli" / "example.toml").read_text(encoding="utf-8")
+HOOKS: Final = ROOT / "examples" / "hooks" / "hooks.toml"
+TOKEN: Final = "ghp_" + "a" * 36
 PATIENCE_S: Final = 60.0
 IMPLEMENTATIONS: Final = ROOT / "protocol" / "implementations"
 AGENT: Final = (sys.executable, str(EXAMPLES / "agent.py"))
@@ -179,3 +181,20 @@ def test_every_example_is_in_the_table() -> None:
 def compact(message: Mapping[str, object]) -> bytes:
     """A line as the daemon writes it: keys in their order, no white space."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("tool", "value", "heard", "missing"),
+    [
+        ("write", '{"path": "/src/../.git/config", "text": ""}', "what is in .git is written by git alone", "/config"),
+        ("run", '"rm -rf /nothing"', "deleting whole trees is not for agents", "/nothing"),
+        ("run", f'"echo {TOKEN}"', '"[hidden]"', TOKEN),
+        ("run", f'"echo {TOKEN} >&2; exit 3"', '"stderr_tail":"[hidden]', TOKEN),
+    ],
+)
+def test_the_hooks_refuse_and_hide(tool: str, value: str, heard: str, missing: str) -> None:
+    words = [sys.executable, "-m", "tooldispatchd", "call", "--config", str(HOOKS), tool, value]
+    ran = run(words)
+    said = ran.stdout + ran.stderr
+    assert heard in said
+    assert missing not in said

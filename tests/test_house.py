@@ -177,7 +177,7 @@ def test_every_setting_is_in_the_example(setting: str) -> None:
     if (table == "toolbox.*" and key in OPTIONS) or table == "openapi.*":
         assert re.search(rf"^#  .*\b{key}\b", example, re.MULTILINE)
         return
-    is_bound = table in {"mcp.*", "processes.*", "agents.*", "toolbox.*"} and key in KEYS
+    is_bound = table in {"mcp.*", "processes.*", "agents.*", "toolbox.*", "hooks.*"} and key in KEYS
     if is_bound or (table in {"mcp.*", "toolbox.*"} and key in POLICY_KEYS):
         # What bounds programs, and how calls wait, is shown with a tool, and these say so.
         header = re.escape("[tools.") + r"[\w.-]+\]"

@@ -70,7 +70,7 @@ CAPABILITIES = {
     "details": "details",
 }
 # What a daemon has or has not, and does not say: played where `--can` names it.
-UNSAID = frozenset({"approval", "servers", "chains", "expressions", "agents_called", "queues", "slow"})
+UNSAID = frozenset({"approval", "servers", "chains", "expressions", "agents_called", "queues", "rules", "slow"})
 
 SENDS = frozenset({"agent", "agent_text", "agent_base64", "agent_repeat"})
 HEARS = frozenset({"daemon", "daemon_any_order", "daemon_repeat"})

@@ -18,7 +18,7 @@ from tooldispatchd.agent.programs.programs import Lent
 from tooldispatchd.agent.runtime import DaemonState, Lender, Runtime, Services
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.subagents import SubAgents
-from tooldispatchd.agent.tools.toolset import compile_plans
+from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered

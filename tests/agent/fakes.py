@@ -13,18 +13,19 @@ from trio.abc import ReceiveStream, SendStream
 from trio.testing import memory_stream_pair
 
 from tooldispatchd.agent.calls.auditing import AuditSink
-from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Checking, Reader
+from tooldispatchd.agent.calls.steps import GateStep
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.subagents import SubAgents
-from tooldispatchd.agent.tools.toolset import compile_plans
+from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer, Outcome
-from tooldispatchd.calls.stages import Reason
+from tooldispatchd.calls.stages import Reason, StepOrder
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import ACCEPT

@@ -5,7 +5,7 @@ import msgspec
 from tests.agent.fakes import open_runtime
 from tooldispatchd.agent.programs.confining import enforced_for, program_of_agent, program_of_tool
 from tooldispatchd.agent.setup import ProfileKeys
-from tooldispatchd.agent.tools.toolset import compile_lifted, compile_plans
+from tooldispatchd.agent.tools.declaredplans import compile_lifted, compile_plans
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import programs

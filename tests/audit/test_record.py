@@ -4,10 +4,10 @@ import pytest
 from msgspec import Raw
 
 from tooldispatchd.audit.record import AuditFilter, CallRecord, digest_of_input, record_of
-from tooldispatchd.calls.endedcall import Caller, EndedCall
+from tooldispatchd.calls.endedcall import EndedCall, SessionCaller
 from tooldispatchd.catalog.masker import NO_SECRETS, Masker
 
-CALLER = Caller("coder", "ada", 1000, 7, 5)
+CALLER = SessionCaller("coder", "ada", 1000, 7, 5)
 
 
 def ended(**fields: object) -> EndedCall:

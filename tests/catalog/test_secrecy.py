@@ -85,11 +85,16 @@ def _shown_texts(kind: inspect.Type, path: tuple[str, ...]) -> Iterator[str]:
 
 def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
     confined = {"read", "write", "user", "group", "memory", "file_size", "output_bytes"}
-    specs = {"McpSpec", "ToolSpec", "ProcessSpec", "ProfileSpec", "ToolboxSpec"}
-    policed = {"McpSpec", "ToolSpec", "ToolboxSpec", "RestApiSpec", "OpenApiSpec"}
+    specs = {"McpSpec", "ToolSpec", "ProcessSpec", "ProfileSpec", "ToolboxSpec", "HookSpec"}
+    apis = {"RestApiSpec", "OpenApiSpec"}
+    policed = {"McpSpec", "ToolSpec", "ToolboxSpec"} | apis
     assert set(_shown_texts(inspect.type_info(Config), ())) == {
         *(f"{spec}.{key}" for spec in specs for key in confined),
         *(f"{spec}.{key}" for spec in policed for key in ("queue", "exclusive", "breaker")),
+        *(f"{spec}.{key}" for spec in policed - apis | {"ProfileSpec"} for key in ("when", "approve")),
+        *("RuleSpec.rule", "RuleSpec.reason", "ProfileSpec.approver"),
+        *("HookSpec.tools", "HookSpec.names", "HookSpec.cwd", "HookSpec.venv"),
+        *("AuditSpec.store", "AuditSpec.keep", "AuditSpec.max_bytes"),
         *("McpSpec.cache", "ToolSpec.cache", "ToolboxSpec.cache", "CacheSpec.store"),
         *("AuditSpec.store", "AuditSpec.keep", "AuditSpec.max_bytes"),
         *("McpSpec.tags", "ToolSpec.tags", "ToolboxSpec.tags", "ProfileSpec.deny"),

@@ -6,12 +6,13 @@ import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
+from tooldispatchd.agent.calls.steps import GateStep
 from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Answer, Outcome
-from tooldispatchd.calls.stages import Reason
+from tooldispatchd.calls.stages import Reason, StepOrder
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.wire.faults import Code, Fault

@@ -21,7 +21,7 @@ from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.agent.tools.toolset import compile_plans
+from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer, Outcome, Update

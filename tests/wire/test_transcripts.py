@@ -21,6 +21,7 @@ NOT_PURE: Final = {
     "native": "the machines know of no provider",
     "queued": "queues and breakers are of the daemon's own calls",
     "sized": "what is stored is in files",
+    "ruled": "rules and approvals are of the daemon's own calls",
     "spelled": "some of the tools are a server's, which is a real child",
 }
 # Levels of which the machines do nothing that came with edition 1.2: they have no events, orders and promotions, and

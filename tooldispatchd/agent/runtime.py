@@ -7,13 +7,15 @@ from typing import Final, Protocol
 import trio
 
 from tooldispatchd.agent.calls.auditing import AuditSink
-from tooldispatchd.agent.calls.call import Call, GateStep, Plan, StepOrder
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Checking
+from tooldispatchd.agent.calls.hooks import Hooks
 from tooldispatchd.agent.calls.spool import MakeDirectory, Spool
 from tooldispatchd.agent.calls.starter import Starter
-from tooldispatchd.agent.calls.steps import PolicySteps
+from tooldispatchd.agent.calls.steps import GateStep, PolicySteps
 from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
 from tooldispatchd.agent.programs.reusing import Reusers
+from tooldispatchd.agent.session.approvers import Approvers
 from tooldispatchd.agent.session.lineage import Levels
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.tools.sharing import Sharing
@@ -25,6 +27,7 @@ from tooldispatchd.calls.hints import Hints
 from tooldispatchd.calls.memory import Holding, Memory
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.calls.refusals import Refusals
+from tooldispatchd.calls.stages import StepOrder
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.checkers.pool import CHECKERS, Checkers
@@ -145,7 +148,10 @@ class DaemonState:
         self.agent_place: Final = GateStep(
             StepOrder.AGENT_PLACE, "agents", lambda context: self.agents.at(context.lineage.depth)
         )
-        self.policies: Final = PolicySteps(setup.catalog.config, setup.catalog.masker)
+        catalog = setup.catalog
+        self.policies: Final = PolicySteps(catalog.config, catalog.rules, catalog.masker)
+        self.approvers: Final = Approvers(catalog.config.agents)
+        self.hooks: Final = Hooks(catalog.config.hooks, setup.log)
         self.memory: Final = memory or Memory(setup.limits.buffered_bytes)
         # Answers that may be given again, and calls under way that equal ones wait for; of no agent's share.
         self.answers: Final = AnswerCache(setup.catalog.config.cache.bytes, Holding(self.memory.share(None)))

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Raw
 
 
-class Caller(msgspec.Struct, frozen=True, gc=False):
+class SessionCaller(msgspec.Struct, frozen=True, gc=False):
     """Whose calls they are: one for each session.
 
     `agent` is its name on its channel, None for the channel's own; `uid` the user at the channel's other end, -1 for an
@@ -25,7 +25,7 @@ class EndedCall(msgspec.Struct, frozen=True, gc=False):
     `code` is that of a fault; without one `is_error` says that the tool itself said that it failed.
     """
 
-    caller: Caller
+    caller: SessionCaller
     at: float
     id: str
     tool: str

@@ -1,15 +1,17 @@
 """One call that does not end at once, as a state machine: it ends once. Pure.
 
-    NEW ─▶ LINED ─▶ HELD ─▶ READING ─▶ WAITING ⇄ RUNNING ─▶ STOPPING ─▶ ENDED
+    NEW ─▶ LINED ─▶ HELD ─▶ WAITING ⇄ RUNNING ─▶ STOPPING ─▶ ENDED
+                             ↑↓
+                            ASKING
 
 A call may skip any state before RUNNING, and any state may go to ENDED. It is LINED up until those before it have
-ended, where its agent's calls have an order; HELD until its server has answered, READING while a checker reads its
-input, WAITING for its turn at one gate after the other, and again before it is tried again. The caller does what
-`apply` returns.
+ended, where its agent's calls have an order; HELD until its server has answered, WAITING for a checker that reads its
+input, for hooks, for its turn at one gate after the other, and again before it is tried again; ASKING while somebody is
+asked whether it may run. The caller does what `apply` returns.
 """
 
 import math
-from enum import Enum, StrEnum
+from enum import Enum, IntEnum, StrEnum
 from typing import Final
 
 from tooldispatchd.calls.outcome import Outcome
@@ -22,7 +24,7 @@ class CallState(Enum):
     NEW = "new"
     LINED = "lined"
     HELD = "held"
-    READING = "reading"
+    ASKING = "asking"
     WAITING = "waiting"
     RUNNING = "running"
     STOPPING = "stopping"  # it was told to end, and something of it is still left
@@ -37,7 +39,7 @@ class CallEvent(Enum):
 
     LINE_UP = "line_up"
     HOLD = "hold"
-    READ = "read"
+    ASK = "ask"
     WAIT = "wait"
     START = "start"
     STOP = "stop"  # cancelled, or a limit has passed
@@ -51,6 +53,7 @@ class CallStage(StrEnum):
 
     OPENING = "opening"
     QUEUE = "queue"
+    APPROVAL = "approval"
     RUN = "run"
 
 
@@ -71,20 +74,58 @@ class ToDo(Enum):
     """Give back what it has, and answer it with the machine's `outcome`."""
 
 
+class StepOrder(IntEnum):
+    """The steps of a call, in the order in which it takes them; what it gives back comes in the other direction.
+
+    Each call comes to gates in this order, and holds those that it has passed: so of two calls none ever waits for what
+    the other holds. An agent process keeps its place while its calls wait in queues, so that place comes before them.
+    """
+
+    AFTER_HOOK = 0  # on the way back alone: the last that looks at an answer
+    BEFORE_HOOK = 1  # by their order in the file, as hooks after the call in the opposite one
+    READ = 2  # the input is decoded and checked
+    WHEN = 3  # the rules of the tables let it through
+    APPROVAL = 4  # somebody is asked
+    SIZE = 5  # on the way back alone: how much of the answer a model gets
+    REDACT = 6  # on the way back alone: of what is stored of it too, known secrets are masked
+    CACHE = 7  # the answer to an equal call, from before or of one under way
+    RETRY = 8  # what comes after it is done anew where it could not be done
+    REST = 9  # refused at once where a breaker is open
+    OWN_PLACE = 10  # among the calls of its agent
+    STATE = 11  # that its tool keeps in its session
+    AGENT_PLACE = 12  # among agent processes
+    QUEUE = 13  # by their order in the file
+    EXCLUSIVE = 14  # by their names
+    PROGRAM_PLACE = 15  # among programs
+    BUDGET = 16  # one of the calls that its agent has left
+    BREAKER = 17
+
+
+class Waits(Enum):
+    """What a step says that the call waits for."""
+
+    WAITS = "its turn, with which `run` comes"
+    ASIDE = "a task of the step's own, or an answer, with its own limit: its tool's does not count meanwhile"
+
+
+WAITS: Final = Waits.WAITS
+ASIDE: Final = Waits.ASIDE
+
+
 _S, _E = CallState, CallEvent
 # Which events take a state on to which other one; what waits is not ended by the steps between.
 _STEPS: Final[dict[CallState, dict[CallEvent, CallState]]] = {
     _S.NEW: {
         _E.LINE_UP: _S.LINED,
         _E.HOLD: _S.HELD,
-        _E.READ: _S.READING,
+        _E.ASK: _S.ASKING,
         _E.WAIT: _S.WAITING,
         _E.START: _S.RUNNING,
     },
-    _S.LINED: {_E.HOLD: _S.HELD, _E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
-    _S.HELD: {_E.READ: _S.READING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
-    _S.READING: {_E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
-    _S.WAITING: {_E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
+    _S.LINED: {_E.HOLD: _S.HELD, _E.ASK: _S.ASKING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
+    _S.HELD: {_E.ASK: _S.ASKING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
+    _S.ASKING: {_E.ASK: _S.ASKING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
+    _S.WAITING: {_E.ASK: _S.ASKING, _E.WAIT: _S.WAITING, _E.START: _S.RUNNING},
     _S.RUNNING: {_E.WAIT: _S.WAITING},
 }
 _ENDING: Final = frozenset(CallState) - {_S.ENDED}
@@ -99,6 +140,7 @@ TRANSITIONS: Final[dict[tuple[CallState, CallEvent], tuple[CallState, ToDo]]] = 
 STAGES: Final[dict[CallState, CallStage]] = dict.fromkeys(CallState, CallStage.QUEUE) | {
     _S.NEW: CallStage.OPENING,
     _S.HELD: CallStage.OPENING,
+    _S.ASKING: CallStage.APPROVAL,
     _S.RUNNING: CallStage.RUN,
     _S.STOPPING: CallStage.RUN,
 }

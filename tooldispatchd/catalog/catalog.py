@@ -3,7 +3,7 @@
 A configuration gives a catalog or its problems, never a part of each.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -14,6 +14,7 @@ from tooldispatchd.catalog.callgraph import find_cycles
 from tooldispatchd.catalog.choosing import alias_problems, aliases_of
 from tooldispatchd.catalog.deadlocks import find_deadlocks
 from tooldispatchd.catalog.enforcement import Enforceable
+from tooldispatchd.catalog.hookspec import hook_problems, idle_hooks, tools_of
 from tooldispatchd.catalog.masker import NO_SECRETS, Masker
 from tooldispatchd.catalog.meanings import Declared, build_types, strip_stream, to_schema
 from tooldispatchd.catalog.policy import queue_problems
@@ -21,6 +22,7 @@ from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.processes import Process, unrun_agents
 from tooldispatchd.catalog.profiles import Profile, build_profiles, digest_of, disabled_uses, token_problem
 from tooldispatchd.catalog.rest.declared import RestApi, build_apis
+from tooldispatchd.catalog.rules import Rules, approver_problems, compile_rules
 from tooldispatchd.catalog.servers import Binding, binding_of, build_servers, path_of
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
@@ -50,8 +52,8 @@ class Catalog(msgspec.Struct, frozen=True):
     SHA-256 of each profile's token, where it has one; `config` holds none. `agent_specs` are what agents that
     `agent_command` runs are told, by process. `enforceable` is what of its programs' bounds the machine can enforce, as
     far as any are asked for. `aliases` are further names of tools, each with the tool's own. `described` are the APIs
-    that documents describe. `traits` are the tags and hints of tools. `masker` knows the secrets that were read with
-    the configuration.
+    that documents describe; `rules` are compiled. `traits` are the tags and hints of tools. `masker` knows the secrets
+    that were read with the configuration.
     """
 
     config: Config
@@ -66,6 +68,7 @@ class Catalog(msgspec.Struct, frozen=True):
     aliases: dict[str, str] = {}
     apis: dict[str, RestApi] = {}
     described: dict[str, DescribedApi] = {}
+    rules: Rules = {}
     traits: Traits = {}
     masker: Masker = NO_SECRETS
 
@@ -109,6 +112,12 @@ def build_catalog(
     problems = [*problems, *find_cycles(config), *wrong]
     placed = [(path_of(name, config, servers), binding.spec) for name, binding in servers.items()]
     problems += queue_problems(config, placed)
+    owned = [
+        (path, ("mcp", binding.name), binding.spec) for (path, _), binding in zip(placed, servers.values(), strict=True)
+    ]
+    rules, wrong_rules = compile_rules(config, {name: tool.input_schema for name, tool in tools.items()}, owned)
+    problems += [*wrong_rules, *approver_problems(config)]
+    problems += [*hook_problems(config.hooks), *_misfit_hooks(config, signatures)]
     problems += caching_problems(config, tools, placed)
     # What is not there, or wrong in itself, has been told.
     problems = problems or [
@@ -119,6 +128,7 @@ def build_catalog(
         return problems
     warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]
     warnings += _idle_workspaces(config)
+    warnings += _idle_hooks(config, servers)
     warnings += caching_warnings(config.mcp)
     specs: dict[str, bytes] = {}
     if config.agent_command is not None:
@@ -126,7 +136,24 @@ def build_catalog(
         agents_run = (each for each in processes.values() if each.kind == "agent" and each.spec.command is None)
         specs = {agent.name: _agent_spec(agent, declared, servers) for agent in agents_run}
     told = (config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
-    return Catalog(*told, aliases=aliases_of(config), apis=dict(apis.apis), described=dict(described), traits=traits)
+    catalog = Catalog(*told, aliases=aliases_of(config), apis=dict(apis.apis), described=dict(described), traits=traits)
+    return msgspec.structs.replace(catalog, rules=rules)
+
+
+def _misfit_hooks(config: Config, signatures: Mapping[str, Signature]) -> Iterator[Problem]:
+    """A problem for each function of a hook that cannot be called with a call alone."""
+    for tool in tools_of(config.hooks):
+        schema = signatures[tool].input_schema if tool in signatures else {"required": ["call"]}
+        if schema.get("required") != ["call"]:
+            why = "a hook's function is called with one argument, call"
+            yield Problem(("tools", tool, "python"), why, allowed="def NAME(call): …")
+
+
+def _idle_hooks(config: Config, servers: Mapping[str, Binding]) -> Iterator[str]:
+    """A sentence for each hook that no tool is asked about."""
+    asked = tools_of(config.hooks)
+    prefixes = [binding.prefix for binding in servers.values()]
+    return idle_hooks(config.hooks, (name for name in config.tools if name not in asked), prefixes)
 
 
 def _idle_workspaces(config: Config) -> list[str]:

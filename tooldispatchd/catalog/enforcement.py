@@ -14,6 +14,7 @@ import msgspec
 from tooldispatchd.catalog.callgraph import PROCESS, TOOL, set_going
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.confinement import NOTHING, Confinement, Means, asked_keys, confinement_of, merge
+from tooldispatchd.catalog.hookspec import tools_of
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.servers import Binding, path_of, server_tool
@@ -149,6 +150,11 @@ def programs(
     if not any(map(asked_keys, tables)):
         # As in most configurations, of which some are large.
         return
+    for name in tools_of(config.hooks):
+        means = MEANS if config.tools[name].python is None else FOR_FUNCTIONS
+        program = ConfinedProgram(name, ((("tools", name), config.tools[name]),), means)
+        if program.asked != NOTHING:
+            yield program
     for profile in profiles.values():
         outer = config.agents.get(profile.name)
         above: _Tables = () if outer is None else ((("agents", profile.name), outer),)

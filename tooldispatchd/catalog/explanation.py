@@ -17,6 +17,7 @@ from tooldispatchd.catalog.confinement import Means, confinement_of, is_counted,
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforceable, Enforced, enforce
 from tooldispatchd.catalog.fromschema import describe
 from tooldispatchd.catalog.globs import NameList
+from tooldispatchd.catalog.hookspec import HookKind, tool_of, tools_of
 from tooldispatchd.catalog.policy import PolicyTable
 from tooldispatchd.catalog.policyspec import QueueSpec, SizedSpec
 from tooldispatchd.catalog.problems import Path
@@ -43,10 +44,13 @@ def explain(catalog: Catalog, where: Callable[[Path], str] | None = None) -> lis
     `where` says in which file and line the table at a path was written; each thing's first line ends with it.
     """
     explanation = _Explanation(catalog, where)
+    # What hooks run is said of them.
+    asked = frozenset(tools_of(catalog.config.hooks))
     return [
         *explanation.types(),
         *(line for name, queue in catalog.config.queues.items() for line in queue_lines(name, queue)),
-        *(line for name in catalog.tools for line in explanation.tool(name)),
+        *explanation.hooks(),
+        *(line for name in catalog.tools if name not in asked for line in explanation.tool(name)),
         *explanation.processes(),
         *(line for name in catalog.servers for line in explanation.server(name)),
         *explanation.apis(),
@@ -112,6 +116,22 @@ class _Explanation:
         said = [key for key in ("title", "hint", "doc") if getattr(spec, key)]
         if said:
             yield f"{_INDENT}has: {', '.join(said)}"
+
+    def hooks(self) -> Iterator[str]:
+        """What is asked about calls, and about which."""
+        own = frozenset(tools_of(self._config.hooks))
+        for name, hook in self._config.hooks.items():
+            yield f"hook {name}{self._at('hooks', name)}"
+            for kind in (kind for kind in HookKind if hook.runs(kind) is not None):
+                yield f"{_INDENT}{kind}: {self._way(self._catalog.tools[tool_of(name, kind)])}"
+            asked = [each for each in NameList(hook.tools).of(self._catalog.tools) if each not in own]
+            more = "" if asked else ", of declared tools about none"
+            yield f"{_INDENT}about calls of: {_cut(', '.join(hook.tools))}{more}"
+            if hook.names:
+                yield f"{_INDENT}may have called instead: {_cut(', '.join(hook.names))}"
+            failing = "goes on" if hook.on_failure == "allow" else "is refused"
+            yield f"{_INDENT}limit: {hook.call_s:g} s; where it fails the call {failing}"
+            yield from _indented(bound_lines(hook, enforce(confinement_of(hook), self._catalog.enforceable)))
 
     def processes(self) -> Iterator[str]:
         for name, process in self._catalog.processes.items():
@@ -258,6 +278,7 @@ def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
         yield f"calls wait in: queue {spec.queue}"
     yield from size_lines(spec)
     yield from _budget_lines(spec)
+    yield from rule_lines(spec)
     if spec.mcp_resources is False:
         yield "offers no resources and prompts"
     elif spec.mcp_resources:
@@ -292,6 +313,7 @@ def policy_lines(spec: PolicyTable) -> Iterator[str]:
         yield "masked in its answers: known secrets"
     if not isinstance(spec, RestApiSpec):
         yield from size_lines(spec)
+        yield from rule_lines(spec)
 
 
 def size_lines(spec: SizedSpec) -> Iterator[str]:
@@ -299,6 +321,17 @@ def size_lines(spec: SizedSpec) -> Iterator[str]:
     if spec.max_output is not None or spec.overflow is not None:
         most = "by default" if spec.max_output is None else f"over {spec.max_output:,} bytes"
         yield f"answers that are too long, {most}: {_OVERFLOWS[spec.overflow or 'store']}"
+
+
+def rule_lines(spec: ToolSpec | McpSpec | ProfileSpec) -> Iterator[str]:
+    """Which calls go on, and which somebody is asked about."""
+    if spec.when is not None:
+        rules = [spec.when] if isinstance(spec.when, str) else [each.rule for each in spec.when]
+        yield from (f"only where: {_cut(rule)}" for rule in rules)
+    if spec.approve is not None:
+        yield f"somebody is asked: {_cut(spec.approve)}"
+    if isinstance(spec, ProfileSpec) and spec.approver:
+        yield "asked whether calls of others may run" if spec.approver is True else f"asks: profile {spec.approver}"
 
 
 def _cache_lines(spec: ToolSpec | McpSpec) -> Iterator[str]:

@@ -30,6 +30,24 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     unenforced: tuple[str, ...] = ()
 
+    @property
+    def says_read_only(self) -> bool:
+        """Whether its annotations say that it changes nothing."""
+        return self._hint("readOnlyHint") is True
+
+    @property
+    def says_harmless(self) -> bool:
+        """Whether they say that it destroys nothing; without them it may (MCP, `ToolAnnotations`)."""
+        return self.says_read_only or self._hint("destructiveHint") is False
+
+    def _hint(self, name: str) -> object:
+        try:
+            hints = None if self.annotations is None else msgspec.json.decode(self.annotations)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            # They have been scanned, and never read.
+            return None
+        return hints.get(name) if isinstance(hints, dict) else None
+
 
 # In these objects the keys are names, not keywords; in the others below nothing is a schema.
 _MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})

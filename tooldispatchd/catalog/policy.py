@@ -12,12 +12,11 @@ from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.policyspec import Overflow, PriorityWord, SizedSpec
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.restspecs import RestApiSpec
+from tooldispatchd.catalog.rules import Approving, CallRule, Owner, approving_of, rules_of
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.speckinds import DURATION_S
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
 
-# A table: its section, and its name there, or a server's where it has no table of its own.
-Owner = tuple[str, str]
 # A table that says how calls of its tools wait, and what is done where they fail.
 PolicyTable = ToolSpec | McpSpec | RestApiSpec
 
@@ -50,6 +49,8 @@ class CallPolicy(msgspec.Struct, frozen=True):
     is_reader: bool = False
     retried_by: Owner | None = None
     breakers: tuple[Breaking, ...] = ()
+    rules: tuple[CallRule, ...] = ()
+    approvings: tuple[Approving, ...] = ()
     redacts: bool = False
     caching: Caching | None = None
     max_output: int | None = None
@@ -66,10 +67,12 @@ def policy_of(
     server_tool: str = "",
     says_read_only: bool = False,
     says_idempotent: bool = False,
+    says_harmless: bool = False,
 ) -> CallPolicy:
     """The policy of the declared `tool`, of the `server_tool`, or of both where they are one.
 
-    What it says is what its server says of it, or its annotations, or of a request its method.
+    What it says is what its server says of it, or its annotations, or of a request its method; one that `says_harmless`
+    destroys nothing.
     """
     tables: dict[Owner, PolicyTable] = {}
     if tool is not None:
@@ -78,16 +81,22 @@ def policy_of(
             tables["rest", spec.rest.api] = config.rest[spec.rest.api]
     if server is not None:
         tables["mcp", server.name] = server.spec
+    # Of an API's tools each has its own rules, and keeps answers by its own word.
+    own_tables = {owner: table for owner, table in tables.items() if not isinstance(table, RestApiSpec)}
+    ruling: dict[Owner, ToolSpec | McpSpec | ProfileSpec] = {**own_tables}
+    if profile is not None:
+        # One that is in no table has no rules.
+        ruling["agents", next((name for name, each in config.agents.items() if each is profile), "")] = profile
     stated: list[PolicyTable | ProfileSpec] = [*tables.values(), *([] if profile is None else [profile])]
     queues = {spec.queue for spec in stated}
     own = None if tool is None else config.tools[tool].read_only
     listed = server is not None and NameList(server.spec.read_only).admits(server_tool)
     is_reader = (says_read_only or listed) if own is None else own
+    asked = (approving_of(each, spec, is_destructive=not (is_reader or says_harmless)) for each, spec in ruling.items())
     retried_by = next(
         (owner for owner, table in tables.items() if _is_idempotent(table, server_tool, says=says_idempotent)), None
     )
-    cached = [table for table in tables.values() if not isinstance(table, RestApiSpec)]
-    sized: list[SizedSpec] = [*cached, *([] if profile is None else [profile])]
+    sized: list[SizedSpec] = [*own_tables.values(), *([] if profile is None else [profile])]
     return CallPolicy(
         queues=tuple(name for name in config.queues if name in queues),
         priority=next((spec.priority for spec in stated if spec.priority is not None), "normal"),
@@ -95,8 +104,12 @@ def policy_of(
         is_reader=is_reader,
         retried_by=retried_by,
         breakers=tuple(breaking_of(owner, spec.breaker) for owner, spec in tables.items() if spec.breaker is not None),
+        rules=tuple(rule for owner, spec in ruling.items() for rule in rules_of(owner, spec)),
+        approvings=tuple(each for each in asked if each is not None),
         redacts=any(spec.redact for spec in stated),
-        caching=caching_of(cached, server_tool, is_read_only=is_reader, is_idempotent=retried_by is not None),
+        caching=caching_of(
+            own_tables.values(), server_tool, is_read_only=is_reader, is_idempotent=retried_by is not None
+        ),
         max_output=next((spec.max_output for spec in sized if spec.max_output is not None), None),
         overflow=next((spec.overflow for spec in sized if spec.overflow is not None), None),
         has_budget=profile is not None and has_budget(profile),
@@ -112,7 +125,7 @@ def asks_for_steps(spec: ToolSpec | McpSpec | ProfileSpec | None) -> bool:
     """Whether a table says anything for which a call takes a step."""
     if spec is None:
         return False
-    if spec.queue or spec.max_output or spec.overflow or spec.redact:
+    if spec.queue or spec.max_output or spec.overflow or spec.redact or spec.when or spec.approve:
         return True
     if isinstance(spec, ProfileSpec):
         return has_budget(spec)

@@ -66,6 +66,15 @@ class BudgetSpec(Spec, frozen=True, kw_only=True):
     """Tokens of these, counted as a fourth of the bytes."""
 
 
+class RuleSpec(Spec, frozen=True, kw_only=True):
+    """One rule of `when`."""
+
+    rule: str
+    """An expression that is true of each call that may go on, see [Rules](policy.md#rules)."""
+    reason: str | None = None
+    """What the agent is told where it is not; by default the rule itself."""
+
+
 class PolicySpec(SizedSpec, frozen=True, kw_only=True):
     """What holds for each call of a tool, of all tools of a toolbox, and of all tools of a server.
 
@@ -84,6 +93,12 @@ class PolicySpec(SizedSpec, frozen=True, kw_only=True):
     """`"5 in 30s, rest 10s"`: after 5 failures in 30 s its calls are refused for 10 s, then one of them is tried, and
     all others are refused until it has ended. A failure is a fault of the category `unavailable`, or that its own limit
     passed. A toolbox's tools have one each, those of a server and of an API one together."""
+    when: str | tuple[RuleSpec, ...] | None = None
+    """Which calls go on: an [expression](policy.md#rules) over `input`, `agent`, `profile` and `tool`, or a list of
+    `{ rule = "…", reason = "…" }`. Others are refused, with the reason."""
+    approve: str | None = None
+    """Which calls [somebody is asked about](policy.md#approval) first: `"always"`; `"destructive"`, those of tools that
+    do not say that they destroy nothing; or those of which an expression, as in `when`, is true."""
 
     redact: bool = False
     """With `true` [known secrets](security.md#secrets) are masked in its answers and updates. An answer is masked when

@@ -99,6 +99,10 @@ class Profile(msgspec.Struct, frozen=True):
         return self.uids is not None or self.gids is not None
 
 
+# Nobody's: what runs under it keeps to its own table alone.
+UNBOUND: Final = Profile("", (), ())
+
+
 class Narrowing(msgspec.Struct, frozen=True):
     """What an agent wants of its profile, named as a profile's table names it; None leaves it as the profile has it.
 

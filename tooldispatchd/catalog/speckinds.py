@@ -72,6 +72,8 @@ CallOrder = Annotated[str, Meta(pattern=ORDER_PATTERN)]
 Tags = Annotated[tuple[Annotated[str, Meta(pattern=TAG_PATTERN)], ...], Meta(max_length=MAX_TAGS)]
 # As a binding: other programs' configurations name both.
 QueueName = Annotated[str, Meta(pattern=BINDING_PATTERN)]
+# A part of the names of the tools that it runs.
+HookName = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=64)]
 ExclusiveName = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=128)]
 RateText = Annotated[str, Meta(pattern=RATE_PATTERN)]
 BreakerText = Annotated[str, Meta(pattern=BREAKER_PATTERN)]

@@ -23,6 +23,8 @@ from msgspec import Meta
 
 from tooldispatchd.catalog.auditspec import AuditSpec
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
+from tooldispatchd.catalog.hookspec import HookSpec
+from tooldispatchd.catalog.httpauthspec import HttpAuthSpec
 from tooldispatchd.catalog.openapispec import ApiName, OpenApiSpec
 from tooldispatchd.catalog.policyspec import (
     BudgetSpec,
@@ -30,19 +32,17 @@ from tooldispatchd.catalog.policyspec import (
     PolicySpec,
     PriorityWord,
     QueueSpec,
+    RuleSpec,
     SizedSpec,
 )
 from tooldispatchd.catalog.restspecs import AnnotationsSpec, ForeignRestSpec, RestApiSpec, RestSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
-    ISSUER_PATTERN,
     KIB,
     MIB,
     OUTPUT_PATTERN,
     PREFIX_PATTERN,
     PYTHON_PATTERN,
-    SCOPE_PATTERN,
-    SOME_WORD_PATTERN,
     TIB,
     Argv,
     Binding,
@@ -51,6 +51,7 @@ from tooldispatchd.catalog.speckinds import (
     EnvName,
     HeaderName,
     HeaderValue,
+    HookName,
     HostPort,
     Name,
     Owners,
@@ -145,6 +146,9 @@ class LimitsSpec(Spec, frozen=True, kw_only=True):
     all_stored_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 4 * 1024 * MIB
     """The same for all agents together; where there is no room, an answer is cut. By default sixteen agents have all of
     theirs."""
+    approve_s: Seconds = 300.0
+    """Seconds that somebody has to answer whether a call may run; then it is refused. By default time to come back to
+    the screen."""
     agent_depth: Annotated[int, Meta(ge=0, le=16)] = 1
     """How deep agents may call agents below the one that came in from outside; 0 leaves agent processes without tools.
     Each level multiplies what one call may set going."""
@@ -172,21 +176,6 @@ class OAuthSpec(Spec, frozen=True, kw_only=True):
     """The scopes that are asked for; by default what the server says that it needs."""
     redirect_port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
     """The port of the loopback redirect, where the client is registered with a fixed one."""
-
-
-class HttpAuthSpec(Spec, frozen=True, kw_only=True):
-    """`[http_auth.NAME]`: an authorization server whose tokens open a [place for MCP clients](mcp-face.md), which names
-    it as `auth=NAME`."""
-
-    issuer: Annotated[str, Meta(pattern=ISSUER_PATTERN, max_length=2_048)]
-    """Its URL, as the `iss` of its tokens has it. Only `https://`, but on this machine."""
-    audience: Annotated[str, Meta(pattern=SOME_WORD_PATTERN, max_length=2_048)]
-    """What `aud` of a token must name. As a rule the URL that clients know the place by, which they are then told as
-    the `resource` to ask tokens for."""
-    scopes: tuple[Annotated[str, Meta(pattern=SCOPE_PATTERN, max_length=256)], ...] = ()
-    """Scopes that a token must have, all of them; clients are told to ask for these. By default none."""
-    jwks: Annotated[str, Meta(pattern=ISSUER_PATTERN, max_length=2_048)] | None = None
-    """The URL of its keys; by default what its metadata says."""
 
 
 class McpSpec(PolicySpec, frozen=True, kw_only=True):
@@ -527,6 +516,13 @@ class ProfileSpec(SizedSpec, frozen=True, kw_only=True):
     [Budgets](policy.md#budgets)."""
     turn_budget: BudgetSpec | None = None
     """What it has in each turn of its model, where its requests say which (`turn`)."""
+    when: str | tuple[RuleSpec, ...] | None = None
+    """Which calls of its agents go on, of any tool, as `when` of a tool."""
+    approve: str | None = None
+    """Which calls of its agents somebody is asked about first, as `approve` of a tool."""
+    approver: bool | Name = False
+    """Who is asked: by default the agent's own channel; with a profile's name an agent of that profile, which must have
+    `approver = true` and say in its `hello` that it answers `approve`."""
     jobs: bool = True
     """With `false` nothing runs in the background, and `job_wait`, `job_read`, `job_list`, `job_stop` are not
     offered."""
@@ -552,6 +548,8 @@ class Config(Spec, frozen=True, kw_only=True):
     """A record of each call: [`[audit]`](#audit)."""
     queues: dict[QueueName, QueueSpec] = {}
     """Where calls wait for one another: [`[queues.NAME]`](#queuesname)."""
+    hooks: dict[HookName, HookSpec] = {}
+    """What is asked about calls: [`[hooks.NAME]`](#hooksname)."""
     cache: CacheSpec = CacheSpec()
     """Where answers are kept that may be given again: [`[cache]`](#cache)."""
     types: dict[str, str] = {}

@@ -26,6 +26,7 @@ from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.processes import MAX_NESTED, Process, Processes, WiringError, checked, parse_checked
 from tooldispatchd.catalog.relations import COMPATIBLE, SAME, STATED_INPUT, STATED_OUTPUT
 from tooldispatchd.catalog.rest.declared import Apis, RestTool, compile_request
+from tooldispatchd.catalog.rules import is_asked_about
 from tooldispatchd.catalog.schemas import Both, Check, LazyCheck, SchemaError, compile_check
 from tooldispatchd.catalog.servers import Binding, ServerTool, server_tool
 from tooldispatchd.catalog.signatures import Signature, stated_misfit
@@ -463,7 +464,11 @@ class _Table:
             tool = builder.build()
             self._open.pop()
             self.problems += builder.problems
-            self._built[name] = None if tool is None or builder.problems else (tool, _morphism(tool, builder))
+            self._built[name] = (
+                None
+                if tool is None or builder.problems
+                else (tool, _morphism(tool, builder, is_asked=is_asked_about(name, self._config)))
+            )
         return self._built[name]
 
     def _lifted(self, name: str) -> Morphism:
@@ -482,17 +487,16 @@ class _Table:
         return built[1]
 
 
-def _morphism(tool: DeclaredTool, builder: _ToolBuilder) -> Morphism:
+def _morphism(tool: DeclaredTool, builder: _ToolBuilder, *, is_asked: bool) -> Morphism:
     """A tool as it is lifted: what goes in and comes out is looked at as it would be if it were called.
 
-    One that waits is asked for, so that it has its own limit.
+    One that waits is asked for, so that it has its own limit; and one that `is_asked`, with the steps of its calls.
     """
     source, target, spec = builder.source, builder.target, tool.spec
-    if tool.program is not None and tool.program.is_now:
+    ways = (spec.mcp, spec.command, spec.python, spec.rest, spec.native)
+    if not is_asked and tool.program is not None and tool.program.is_now:
         inner = msgspec.structs.replace(tool.program, name=tool.name, source=source, target=target)
-    elif tool.program is not None or any(
-        way is not None for way in (spec.mcp, spec.command, spec.python, spec.rest, spec.native)
-    ):
+    elif is_asked or tool.program is not None or any(way is not None for way in ways):
         if not tool.typed:
             source = target = JSON
         depth = 1 if tool.program is None else tool.program.depth

@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print what the configuration holds, or its report on stderr; gives the exit code."""
     from tooldispatchd.catalog.explanation import explain
+    from tooldispatchd.catalog.hookspec import tools_of
     from tooldispatchd.children.descriptors import occupy_standard
     from tooldispatchd.config.config_report import printable
     from tooldispatchd.config.configuration import ConfigError, find_configuration, load
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     for warning in warnings:
         print(f"{path}: warning: {warning}", file=sys.stderr)
     counts = (
-        _count(len(catalog.tools), "tool"),
+        _count(len(catalog.tools) - len(tools_of(catalog.config.hooks)), "tool"),
         _count(sum(spec.enabled for spec in catalog.config.mcp.values()), "server"),
         _count(len(catalog.profiles), "profile"),
     )

@@ -153,8 +153,9 @@ def _tables(name: str, adapted: AdaptedApi) -> Iterator[str]:
     yield from toml_of(adapted.api, "rest", name).splitlines()
     for need in adapted.needs:
         yield f"# {need.keys}"
-    for tool, table in adapted.tools.items():
+    for tool in adapted.tools:
         yield ""
+        table = adapted.table_of(tool)
         inner = {key: value for key, value in table.items() if key in {"rest", "input_schema"}}
         yield from toml_of({key: value for key, value in table.items() if key not in inner}, "tools", tool).splitlines()
         for key, value in inner.items():

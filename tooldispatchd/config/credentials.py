@@ -41,7 +41,7 @@ SERVERS: Final[tuple[Pattern, ...]] = (("mcp", "*"), ("tools", "*", "mcp"), ("pr
 REACHED: Final[tuple[Pattern, ...]] = (*SERVERS, ("rest", "*"))
 # Where a table may name the user that a program runs as.
 _PROGRAMS: Final[tuple[Pattern, ...]] = (
-    *(("tools", "*"), ("toolbox", "*"), ("processes", "*"), ("agents", "*")),
+    *(("tools", "*"), ("toolbox", "*"), ("hooks", "*"), ("processes", "*"), ("agents", "*")),
     *SERVERS,
 )
 _CLIENT_SECRETS: Final = ("client_secret_env", "client_secret_file")

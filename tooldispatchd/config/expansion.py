@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from tooldispatchd.catalog.hookspec import HookKind
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import is_meant_as_url
 from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS, WORKSPACE
@@ -113,6 +114,16 @@ _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
     (
         ("toolbox", "*"),
         {("workspace",): _Meaning.DIRECTORY, ("env", "*"): _Meaning.WORD, ("shared",): _Meaning.FILE, **_CONFINED},
+    ),
+    (
+        ("hooks", "*"),
+        {
+            **{(kind.value, "#"): _Meaning.PROGRAM for kind in HookKind},
+            ("cwd",): _Meaning.DIRECTORY,
+            ("env", "*"): _Meaning.WORD,
+            ("venv",): _Meaning.FILE,
+            **_CONFINED,
+        },
     ),
     (("toolbox", "*", "search"), {("url",): _Meaning.URL, ("token",): _Meaning.TAKEN, ("token_file",): _Meaning.FILE}),
 )

@@ -36,6 +36,10 @@ def make_tools(table: Table, secrets: Mapping[tuple[str, str], str], environ: Ma
         from tooldispatchd.config.openapis import take_openapis  # noqa: PLC0415  # as above
 
         made.append(take_openapis(table, environ))
+    if "hooks" in table:
+        from tooldispatchd.config.hooks import take_hooks  # noqa: PLC0415  # as above
+
+        made.append(take_hooks(table))
     if "restTools" in table:
         from tooldispatchd.config.foreign_requests import take_requests  # noqa: PLC0415  # as above
 

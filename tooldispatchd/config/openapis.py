@@ -3,7 +3,6 @@
 From here on they are like any others: nothing that runs a tool knows of OpenAPI.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final, cast
 
@@ -16,7 +15,6 @@ from tooldispatchd.catalog.openapi.adapter import AdaptedApi, adapt
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.restspecs import RestApiSpec
-from tooldispatchd.catalog.speckinds import MAX_TAGS, TAG_PATTERN
 from tooldispatchd.config.api_documents import UnusableApiError, read_source
 from tooldispatchd.config.key_patterns import Table
 from tooldispatchd.config.made_tools import MadeTools
@@ -44,9 +42,8 @@ def take_openapis(table: Table, environ: Mapping[str, str]) -> MadeTools:
         places["rest", name] = path
         for key in own:
             places["rest", name, key] = (*path, key)
-        for tool, row in adapted.tools.items():
-            tags = [tag for tag in adapted.tags[tool] if re.match(TAG_PATTERN, tag)][:MAX_TAGS]
-            tools[tool], places["tools", tool] = {**row, "tags": tags}, path
+        for tool in adapted.tools:
+            tools[tool], places["tools", tool] = adapted.table_of(tool), path
         made[name] = adapted.tags
         left_out = [f"{each.operation}: {each.why}" for each in adapted.left_out]
         described[name] = DescribedApi(adapted.operations, (*left_out, *_notes(adapted)))

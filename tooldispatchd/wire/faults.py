@@ -39,6 +39,7 @@ class Code(StrEnum):
     UNKNOWN_HANDLE = "unknown_handle"
     NOT_ALLOWED = "not_allowed"
     NOT_AUTHENTICATED = "not_authenticated"
+    CALL_REFUSED = "call_refused"
     APPROVAL_REFUSED = "approval_refused"
     PROVIDER_NATIVE = "provider_native"
     BUDGET_EXCEEDED = "budget_exceeded"
@@ -70,6 +71,7 @@ CATEGORY: Final[dict[Code, Category]] = {
     Code.UNKNOWN_HANDLE: Category.NOT_FOUND,
     Code.NOT_ALLOWED: Category.DENIED,
     Code.NOT_AUTHENTICATED: Category.DENIED,
+    Code.CALL_REFUSED: Category.DENIED,
     Code.APPROVAL_REFUSED: Category.DENIED,
     Code.PROVIDER_NATIVE: Category.DENIED,
     Code.BUDGET_EXCEEDED: Category.DENIED,

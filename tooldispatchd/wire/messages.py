@@ -471,6 +471,13 @@ class Parsed(msgspec.Struct, tag_field="__port", tag="parsed", omit_defaults=Tru
     id: str | None = None
 
 
+class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whose call it is that another agent is asked about."""
+
+    profile: str
+    agent: str | None = None
+
+
 class ApproveReq(msgspec.Struct, tag_field="__port", tag="approve_req", omit_defaults=True):
     """May this call run? Answered by `approve_resp` with the same `id`, which is the daemon's own."""
 
@@ -479,6 +486,12 @@ class ApproveReq(msgspec.Struct, tag_field="__port", tag="approve_req", omit_def
     input: Raw
     reason: str
     agent: str | None = None
+    sha256: str | None = None
+    """Of `input` as it stands here, in hex."""
+    call: str | None = None
+    """The agent's own call, by its id or its job's."""
+    caller: Caller | None = None
+    """Whose call it is, where it is none of the agent that is asked."""
 
 
 class Ask(msgspec.Struct, tag_field="__port", tag="ask", omit_defaults=True):

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from tooldispatchd.wire.messages import ApproveReq, ApproveResp, Ask, AskResp, Reply
+from tooldispatchd.wire.messages import ApproveReq, ApproveResp, Ask, AskResp, Caller, Reply
 from tooldispatchd.wire.session import SessionMachine
 
 # One agent's questions at once: more than a person or a model answers, few enough to hold.
@@ -59,12 +59,24 @@ class Questions:
             self._machine.outgoing.append(line)
         return ids
 
-    def approve(self, name: str, value: Raw, reason: str, told: Told) -> str | None:
+    def approve(
+        self,
+        name: str,
+        value: Raw,
+        reason: str,
+        told: Told,
+        *,
+        sha256: str | None = None,
+        call: str | None = None,
+        caller: Caller | None = None,
+    ) -> str | None:
         """Ask whether the call of tool `name` with `value` may run; None where it may not be asked."""
         if not self._may_open("approve") or len(self) >= MAX_QUESTIONS:
             return None
         question = self._open(ApproveResp, told)
-        self._machine.outgoing.append(ApproveReq(question, name, value, reason, self._machine.agent))
+        self._machine.outgoing.append(
+            ApproveReq(question, name, value, reason, self._machine.agent, sha256, call, caller)
+        )
         return question
 
     def take(self, reply: Reply) -> None:

@@ -9,7 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import Agent, HeldPlan, answer, open_runtime, small_catalog
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.calls.endedcall import Caller, EndedCall
+from tooldispatchd.calls.endedcall import EndedCall, SessionCaller
 
 
 class Book:
@@ -49,7 +49,7 @@ async def test_an_inline_call_is_recorded_and_still_answered_at_once(autojump_cl
         assert session.in_flight is None
         await agent.end_input()
     (ended,) = book.ended
-    assert ended.caller == Caller("default", None, 1000, 1, 1)
+    assert ended.caller == SessionCaller("default", None, 1000, 1, 1)
     assert (ended.provider, ended.input, ended.bytes_in, ended.bytes_out) == ("inline", b'{"a":1}', 7, 7)
     assert (ended.waited_s, ended.is_error, ended.code, ended.content) == (0.0, False, None, None)
 
@@ -127,7 +127,7 @@ async def test_a_request_for_which_no_session_opens_is_recorded(autojump_clock: 
         await agent.hear()
         await agent.end_input()
     assert book.ends == [("1", "echo", "unknown_agent")]
-    assert book.ended[0].caller == Caller(None, "nobody", 1000)
+    assert book.ended[0].caller == SessionCaller(None, "nobody", 1000)
 
 
 async def test_payloads_are_told_where_they_are_wanted_and_only_so_much(autojump_clock: MockClock) -> None:

@@ -15,7 +15,7 @@ from tests.agent.fakes import ANOTHER_USER, Agent, HeldPlan, answer, fault_of, o
 from tooldispatchd.agent.calls.cachestep import ToolIdentity, canonical, lasting
 from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.tools.toolset import LIFTED, compile_lifted, compile_plans
+from tooldispatchd.agent.tools.declaredplans import LIFTED, compile_lifted, compile_plans
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.catalog.caching import Caching
 from tooldispatchd.catalog.catalog import Catalog, build_catalog

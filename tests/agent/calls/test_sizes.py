@@ -8,10 +8,11 @@ from msgspec import Raw
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import PATIENCE_S, Agent, HeldPlan, code_of, open_runtime, small_catalog
-from tooldispatchd.agent.calls.call import Call, Step, StepOrder
+from tooldispatchd.agent.calls.call import Call, Step
 from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.stages import StepOrder
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.catalog.policyspec import BudgetSpec, Overflow

@@ -7,8 +7,8 @@ import pytest
 
 from tests.agent.fakes import HeldPlan, open_runtime
 from tooldispatchd.agent.calls.cachestep import ToolIdentity
-from tooldispatchd.agent.calls.call import StepOrder
 from tooldispatchd.agent.calls.plans import governed
+from tooldispatchd.calls.stages import StepOrder
 from tooldispatchd.catalog.caching import Caching
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.policy import Breaking, CallPolicy
@@ -45,8 +45,9 @@ async def test_a_plan_has_only_the_steps_that_it_needs_and_each_in_its_place() -
         governed(runtime, plain, CallPolicy())
         policed.add(runtime.state.program_place, runtime.state.agent_place)
         governed(runtime, policed, ALL, ToolIdentity(lambda: ()))
-        assert [step.order.name for step in plain.steps] == ["SIZE", "OWN_PLACE"]
+        assert [step.order.name for step in plain.steps] == ["READ", "SIZE", "OWN_PLACE"]
         assert [step.order.name for step in policed.steps] == [
+            "READ",
             "SIZE",
             "CACHE",
             "RETRY",

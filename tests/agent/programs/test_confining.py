@@ -4,8 +4,8 @@ import msgspec
 
 from tests.agent.fakes import open_runtime
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.agent.tools.showing import plain_entries
-from tooldispatchd.agent.tools.toolset import compile_plans
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.enforcement import Enforceable
 from tooldispatchd.catalog.specs import Config, ProcessSpec, ProfileSpec, ToolSpec

@@ -388,8 +388,8 @@ def test_a_server_has_every_key_that_it_has_in_a_configuration() -> None:
           cpu_s: 1 memory: "64M" processes: 2 files: 9 file_size: "1M" output_bytes: "1M" nice: 1 user: 1 group: 1
           network: false read: ["."] write: [] sandbox: "required"
           queue: "q" priority: "low" exclusive: "docs" breaker: "5 in 30s, rest 10s" read_only: [a] idempotent: [a]
-          cache: { get_a: "5m" } cache_scope: "shared" single_flight: true tags: [a] redact: true
-          max_output: 4096 overflow: "store"
+          cache: { get_a: "5m" } cache_scope: "shared" single_flight: true tags: ["a"]
+          redact: true when: "size(input) < 9" approve: "always" max_output: 4096 overflow: "store"
         }
         let s : {q: string} -> json = tool { mcp: docs }
     """

@@ -4,14 +4,16 @@ Where it goes is `InFlight`'s.
 """
 
 import math
+from functools import partial
 from typing import Final, Protocol
 
 import msgspec
 import trio
-from msgspec import Raw, UnsetType
+from msgspec import UnsetType
 
 from tooldispatchd.agent.calls.beside import wanted_kind
-from tooldispatchd.agent.calls.call import Call, CallContext
+from tooldispatchd.agent.calls.call import Call, CallContext, Plan
+from tooldispatchd.agent.calls.sessionchannel import UpdateFilter
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.content import Wanted
 from tooldispatchd.calls.jobs import Job
@@ -19,6 +21,7 @@ from tooldispatchd.calls.outcome import Update
 from tooldispatchd.calls.outputs import TOKEN_BYTES, StoredOutput
 from tooldispatchd.calls.stages import CallState
 from tooldispatchd.calls.trace import is_traceparent
+from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import CallMeta, ContentKind, ShortReq
 from tooldispatchd.wire.session import SessionMachine
 
@@ -40,6 +43,8 @@ class HoldingCalls(Protocol):
     def update(self, call: "AgentCall", update: Update) -> None: ...
     def run(self, call: "AgentCall") -> None: ...
     def announce(self, call: "AgentCall") -> None: ...
+    def was_read(self, call: "AgentCall") -> Fault | None: ...
+    def rename(self, call: "AgentCall", name: str) -> Fault | None: ...
     def started(self, call: "AgentCall") -> None: ...
     def spawn(self, call: "AgentCall", task: Task) -> None: ...
     def ended(self, call: "AgentCall") -> None: ...
@@ -52,7 +57,18 @@ class AgentCall(Call):
     may be `stored`.
     """
 
-    __slots__ = ("_asked_room", "_calls", "asked_kind", "bytes_in", "input", "is_read", "job", "key", "stored", "turn")
+    __slots__ = (
+        "_asked_room",
+        "_calls",
+        "_updates",
+        "asked_kind",
+        "bytes_in",
+        "is_renamed",
+        "job",
+        "key",
+        "stored",
+        "turn",
+    )
 
     def __init__(self, calls: HoldingCalls, context: CallContext, body: ShortReq) -> None:
         allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000
@@ -71,14 +87,15 @@ class AgentCall(Call):
             self.wanted = Wanted(self.asked_kind or ContentKind.JSON, has_details)
         self.key: str | Job = body.id
         self.job: Job | None = None
-        self.input: Raw | UnsetType = body.input
+        self.input = body.input
         self.turn = body.turn
         self._asked_room = room_of(body)
         self.stored: StoredOutput | None = None
         self.bytes_in = 0 if isinstance(body.input, UnsetType) else len(body.input)
-        # `line` is there before its turn has come.
-        self.is_read = False
+        # Another tool stands in its own one's place, which happens once.
+        self.is_renamed = False
         self._calls = calls
+        self._updates: UpdateFilter | None = None
 
     @property
     def request(self) -> "AgentCall":
@@ -117,21 +134,40 @@ class AgentCall(Call):
         """What leaves no more room than that."""
         return "budget" if self.room < self._asked_room else "window"
 
+    def was_read(self) -> Fault | None:
+        return self._calls.was_read(self)
+
+    def restart(self, plan: Plan) -> None:
+        """Take the steps of another tool, the first of them next."""
+        self.plan, self.name, self.is_renamed = plan, plan.name, True
+        self._at = 0
+
+    def rename(self, name: str) -> Fault | None:
+        """Have another tool called in the place of its own; why none is."""
+        return self._calls.rename(self, name)
+
     def update(self, update: Update) -> None:
-        if self.machine.state is CallState.RUNNING:
+        if self.machine.state is not CallState.RUNNING or self.plan is None:
+            return
+        if self.plan.filter_updates is None:
             self._calls.update(self, update)
+            return
+        self._updates = self._updates or self.plan.filter_updates(self, partial(self._calls.update, self))
+        self._updates.take(update)
 
     def run(self) -> None:
         self._calls.run(self)
 
-    def wait(self) -> None:
+    def announce(self) -> None:
         if self.job is not None:
             self._calls.announce(self)
+
+    def wait(self) -> None:
+        self.announce()
         super().wait()
 
     def begin(self) -> None:
-        if self.job is not None:
-            self._calls.announce(self)
+        self.announce()
         super().begin()
 
     def started(self) -> None:
@@ -141,6 +177,9 @@ class AgentCall(Call):
         self._calls.spawn(self, task)
 
     def ended(self) -> None:
+        if self._updates is not None:
+            self._updates.close()
+            self._updates = None
         self._calls.ended(self)
 
     @property

@@ -12,7 +12,7 @@ from msgspec import Raw, UnsetType
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.session.lineage import Lineage
-from tooldispatchd.calls.endedcall import Caller, EndedCall
+from tooldispatchd.calls.endedcall import EndedCall, SessionCaller
 from tooldispatchd.calls.outcome import Answer, Outcome, content_in, utf8_size
 from tooldispatchd.calls.trace import is_traceparent
 from tooldispatchd.wire.faults import Fault
@@ -46,13 +46,13 @@ class SessionAudit:
 
     __slots__ = ("_caller", "_sink")
 
-    def __init__(self, sink: AuditSink, caller: Caller) -> None:
+    def __init__(self, sink: AuditSink, caller: SessionCaller) -> None:
         self._sink = sink
         self._caller = caller
 
     def note(self, call: AuditedCall, outcome: Outcome, took_s: float = 0.0, plan: Plan | None = None) -> None:
         """A call has ended so, or a request that became none."""
-        raw: Raw | UnsetType | bytes | bytearray = call.input
+        raw: Raw | UnsetType | bytes | bytearray | None = call.input
         waited_s, trace = 0.0, call.traceparent
         if isinstance(call, AgentCall):
             plan, ran_at = call.plan, call.machine.ran_at
@@ -61,7 +61,7 @@ class SessionAudit:
             bytes_in = call.bytes_in
         else:
             trace = trace if trace is not None and is_traceparent(trace) else None
-            bytes_in = 0 if isinstance(raw, UnsetType) else len(raw)
+            bytes_in = len(raw) if isinstance(raw, Raw) else 0
         if isinstance(raw, Raw):
             # A view of the line that it came in.
             raw = bytes(raw)
@@ -100,20 +100,23 @@ def audit_of(sink: AuditSink | None, uid: int, session: AuditedSession) -> Sessi
         return None
     lineage, number = session.lineage, session.number
     root = number if lineage is None else lineage.account.number
-    return SessionAudit(sink, Caller(session.profile, session.machine.agent, uid, number, root))
+    return SessionAudit(sink, SessionCaller(session.profile, session.machine.agent, uid, number, root))
 
 
 def audit_refused(sink: AuditSink | None, uid: int, body: ShortReq, fault: Fault) -> None:
     """Record a request for which no session could be opened."""
     if sink is not None:
-        SessionAudit(sink, Caller(None, body.agent, uid)).note(body, fault)
+        SessionAudit(sink, SessionCaller(None, body.agent, uid)).note(body, fault)
 
 
 def _marks_of(call: AuditedCall) -> tuple[str | None, str | None]:
     """How the call was approved, and whether its answer was kept: what the steps that did it have left on the call."""
     lookup = call.lookup if isinstance(call, AgentCall) else None
     cache = None if lookup is None else "miss" if lookup.age_s is None else "hit"
-    return getattr(call, "approval", None), cache
+    approval = call.approval if isinstance(call, AgentCall) else None
+    if approval is None:
+        return None, cache
+    return f"{approval.by} sha256:{approval.sha256}{' remembered' if approval.remembered else ''}", cache
 
 
 def _beginning(outcome: Outcome, chars: int) -> str:

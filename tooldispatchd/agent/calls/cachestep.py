@@ -17,11 +17,13 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import WAITS, Call, CallLookup, Step, StepOrder, Waits
+from tooldispatchd.agent.calls.call import Call, Step
 from tooldispatchd.agent.calls.steps import has_failed
 from tooldispatchd.calls.answercache import AnswerCache, CachedAnswer
 from tooldispatchd.calls.flights import Flights
+from tooldispatchd.calls.lookup import CallLookup
 from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.stages import WAITS, StepOrder, Waits
 from tooldispatchd.catalog.caching import Caching
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.wire.faults import Code, Fault

@@ -10,30 +10,32 @@ differ in how they end, and in where their task runs.
 """
 
 import math
-from collections.abc import Awaitable, Callable, Container, Hashable, Iterable
-from enum import Enum, IntEnum
+from collections.abc import Awaitable, Callable, Container, Iterable
+from enum import Enum
 from functools import partial
 from typing import Final, Literal, Protocol
 
 import msgspec
 import trio
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.agent.calls.checking import Checking, Now, Reader
+from tooldispatchd.agent.calls.sessionchannel import Hearer, SessionCalls, SessionChannel, UpdateFilter
 from tooldispatchd.agent.calls.spool import Spool
 from tooldispatchd.agent.calls.starter import Starter
-from tooldispatchd.agent.faults import CANCELLED, queue_full, rate_limited
+from tooldispatchd.agent.faults import CANCELLED, queue_full
+from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.lineage import CallAbove, Lineage, RootUsage
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.budget import AgentBudget
 from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.deadlines import Entry
-from tooldispatchd.calls.gate import Gate, GateVerdict, Priority, Turns
-from tooldispatchd.calls.jobs import Job, Jobs
-from tooldispatchd.calls.memory import Share
+from tooldispatchd.calls.decisions import Approval, Decisions
+from tooldispatchd.calls.gate import Gate, GateVerdict, Turns
+from tooldispatchd.calls.lookup import CallLookup
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.calls.outputs import StoredOutputs
-from tooldispatchd.calls.stages import CallEvent, CallMachine, CallState, Reason, ToDo
+from tooldispatchd.calls.stages import ASIDE, WAITS, CallEvent, CallMachine, CallState, Reason, StepOrder, ToDo, Waits
 from tooldispatchd.calls.states import States
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.children.grace import Grace
@@ -45,37 +47,6 @@ from tooldispatchd.wire.messages import CallMeta
 LARGE_BYTES: Final = 64 * 1024
 
 
-class StepOrder(IntEnum):
-    """The steps of a call, in the order in which it takes them; what it gives back comes in the other direction.
-
-    Each call comes to gates in this order, and holds those that it has passed: so of two calls none ever waits for what
-    the other holds. An agent process keeps its place while its calls wait in queues, so that place comes before them.
-    """
-
-    SIZE = 0  # on the way back alone: how much of the answer a model gets
-    REDACT = 1  # on the way back alone: of what is kept of it too, known secrets are masked
-    CACHE = 2  # the answer to an equal call, from before or of one under way
-    RETRY = 3  # what comes after it is done anew where it could not be done
-    REST = 4  # refused at once where a breaker is open
-    OWN_PLACE = 5  # among the calls of its agent
-    STATE = 6  # that its tool keeps in its session
-    AGENT_PLACE = 7  # among agent processes
-    QUEUE = 8  # by their order in the file
-    EXCLUSIVE = 9  # by their names
-    PROGRAM_PLACE = 10  # among programs
-    BUDGET = 11  # one of the calls that its agent has left
-    BREAKER = 12
-
-
-class Waits(Enum):
-    """What a step says that the call waits for."""
-
-    WAITS = "its turn, with which `run` comes"
-
-
-WAITS: Final = Waits.WAITS
-
-
 class Step:
     """One thing that happens to a call around its tool. It belongs to a plan, and so to many calls."""
 
@@ -84,59 +55,14 @@ class Step:
     def __init__(self, order: StepOrder) -> None:
         self.order: Final = order
 
-    def take(self, call: "Call") -> Outcome | Literal[Waits.WAITS] | None:
+    def take(self, call: "Call") -> Outcome | Waits | None:
         """On the way to the tool: None where the call goes on; an outcome, which stands in the tool's place."""
 
-    def give(self, call: "Call", outcome: Outcome) -> Outcome | Literal[Waits.WAITS] | None:
+    def give(self, call: "Call", outcome: Outcome) -> Outcome | Waits | None:
         """On the way back, unless the call is ended early: None where the outcome stays as it is; another one."""
 
     def leave(self, call: "Call", outcome: Outcome) -> None:
         """The call has ended so, or takes the step anew; called once for each time that it took it, or waited in it."""
-
-
-class GateStep(Step):
-    """A place at a gate, which `find` finds for a call, by its `name` in faults; None where it needs none.
-
-    A call below one that is inside has the place of that one: it would wait for what can only come after it.
-    """
-
-    __slots__ = ("_find", "_name", "_priority", "_whole")
-
-    def __init__(
-        self,
-        order: StepOrder,
-        name: str,
-        find: Callable[["CallContext"], Gate["Call"] | None],
-        *,
-        whole: bool = False,
-        priority: Priority = Priority.NORMAL,
-    ) -> None:
-        super().__init__(order)
-        self._name = name
-        self._find = find
-        self._whole = whole
-        self._priority = priority
-
-    def take(self, call: "Call") -> Fault | Literal[Waits.WAITS] | None:
-        gate = self._find(call.context)
-        if gate is None or (call.above is not None and call.above.is_at(gate)):
-            return None
-        now, until = (0.0, math.inf) if gate.rate is None else (trio.current_time(), call.waits_until)
-        turns = call.context.turns
-        verdict = gate.enter(call, turns, whole=self._whole, priority=self._priority, now=now, until=until)
-        if verdict is GateVerdict.FULL:
-            return queue_full(self._name)
-        if verdict is GateVerdict.LIMITED:
-            return rate_limited(self._name, gate.retry_after_s(now))
-        if verdict is GateVerdict.IN:
-            return None
-        call.context.starter.watch(gate)
-        return WAITS
-
-    def leave(self, call: "Call", _outcome: Outcome) -> None:
-        gate = self._find(call.context)
-        if gate is not None and call in gate:
-            call.context.starter.leave(gate, call)
 
 
 class _OwnPlace(Step):
@@ -158,6 +84,42 @@ class _OwnPlace(Step):
                 call.context.starter.start(following)
 
 
+class _Read(Step):
+    """The input is decoded and checked: here where it is light, else by a checker."""
+
+    __slots__ = ()
+
+    def take(self, call: "Call") -> Fault | Waits | None:
+        raw, plan = call.input, call.plan
+        assert plan is not None
+        if raw is not None and not plan.read.is_light(raw):
+            assert isinstance(raw, Raw)
+            return call.aside(partial(self._check, call, plan.read, raw))
+        return self.read_light(call) or call.was_read()
+
+    @staticmethod
+    def read_light(call: "Call") -> Fault | None:
+        """Read an input that is light, unless it was read; why it is refused."""
+        if call.input is None:
+            return None
+        assert call.plan is not None
+        line = call.plan.read.line(call.input, call.dropped)
+        if isinstance(line, Fault):
+            return line
+        call.line, call.input = line, None
+        return None
+
+    @staticmethod
+    async def _check(call: "Call", read: Reader, raw: Raw) -> Fault | None:
+        context = call.context
+        line = await context.checking.read(read, raw, call.dropped, turns=context.turns)
+        if isinstance(line, Fault):
+            return line
+        call.line, call.input = line, None
+        return call.was_read()
+
+
+READ: Final = _Read(StepOrder.READ)
 OWN_PLACE: Final = _OwnPlace(StepOrder.OWN_PLACE)
 
 
@@ -166,16 +128,18 @@ class Plan:
 
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
     a fault, or says that the call is too heavy for that; it is None for a tool that must wait. `steps` are what a call
-    that waits goes through, in their order. A tool that only looks at the session's own calls has none of them, and
-    `takes_place` of no other. `gives_json` says that its answers are JSON, by its own type. One that
+    that waits goes through, in their order. A tool that only looks at the session's own calls `takes_place` of no
+    other. `gives_json` says that its answers are JSON, by its own type. One that
     `starts_agents` may start an agent with a channel of its own, itself or in a chain. Each call of one that is
     `in_background` becomes a job; of one that `may_ask_for_job` those whose input asks for it.
     """
 
     __slots__ = (
+        "filter_updates",
         "gives",
         "gives_json",
         "in_background",
+        "is_read_first",
         "kind",
         "limit_s",
         "may_ask_for_job",
@@ -188,6 +152,7 @@ class Plan:
         "starts_agents",
         "steps",
         "takes_place",
+        "tells_end",
     )
 
     def __init__(
@@ -204,14 +169,20 @@ class Plan:
         self.limit_s = limit_s
         self.read = read
         self.now: Now | None = None
-        self.steps: tuple[Step, ...] = (OWN_PLACE,)
-        # Whether any of them does something on the way back.
+        self.steps: tuple[Step, ...] = (READ, OWN_PLACE)
+        # Whether any of them does something on the way back, and whether none comes before the input is read.
         self.gives = False
+        self.is_read_first = True
+        # Whether an agent that ends a call early is told what its tool said at that.
+        self.tells_end = True
+        # What looks at the updates of a call before they go on, if anything does.
+        self.filter_updates: Callable[[Call, Callable[[Update], None]], UpdateFilter] | None = None
 
     def add(self, *steps: Step) -> None:
         """Have these steps too, each in its place."""
         self.steps = tuple(sorted((*self.steps, *steps), key=lambda step: step.order))
         self.gives = any(type(step).give is not Step.give for step in self.steps)
+        self.is_read_first = all(step.order is not StepOrder.BEFORE_HOOK for step in self.steps)
 
     def remove(self, order: StepOrder) -> None:
         """Have none of these steps."""
@@ -236,12 +207,6 @@ class Lookup(Enum):
 HOLD: Final = Lookup.HOLD
 
 
-class Hearer(Protocol):
-    """`Events` of a session, as breakers tell it of themselves."""
-
-    def breaker_moved(self, of: dict[str, object], *, is_open: bool) -> None: ...
-
-
 class SessionTools(Protocol):
     """`Session`, as the tools that find others use it, and breakers."""
 
@@ -252,49 +217,6 @@ class SessionTools(Protocol):
     def has_stored(self) -> None: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
-
-
-class SessionChannel(Protocol):
-    """`ChannelHost`, as a session uses it."""
-
-    share: Share
-    """Its share of the daemon's memory."""
-
-    def crowding(self, size: int) -> Fault | None: ...
-    def fit(self, content: str) -> str | Fault: ...
-
-    gate_key: Hashable
-    """The channel's key at gates: one for all channels of a foreign user, and for all agents below one agent."""
-
-    @property
-    def uid(self) -> int: ...
-    def has_answered(self, size: int) -> None: ...
-    @property
-    def is_behind(self) -> bool: ...
-    def flush(self) -> None: ...
-    def closed(self, agent: str | None) -> None: ...
-
-
-class SessionCalls(Protocol):
-    """`InFlight`, as the tools for jobs use it."""
-
-    @property
-    def jobs(self) -> Jobs: ...
-    def cancel(self, key: str | Job) -> None: ...
-
-
-class CallLookup:
-    """What a call is known by where answers are given again, `key`; and how old the answer is that it got there.
-
-    `era` is what has to be the same still when its own answer comes, for that to be kept.
-    """
-
-    __slots__ = ("age_s", "era", "key")
-
-    def __init__(self, key: bytes) -> None:
-        self.key = key
-        self.era: Hashable = None
-        self.age_s: float | None = None
 
 
 class CallContext(msgspec.Struct, frozen=True, eq=False):
@@ -319,6 +241,11 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     states: States
     places: Gate["Call"]
     """Those of the session's own calls."""
+    approver: Callable[[], AskedSession | None]
+    """Finds who is asked whether calls may run."""
+    decisions: Decisions
+    asides: Gate["Call"]
+    """Of those that come to their own places no sooner than what they wait for lets them."""
     turns: Turns
     """In the root's name: its share of a gate is one agent's, however many it calls."""
     spool: Spool
@@ -335,7 +262,8 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
 
 
 class Call:
-    """A call in flight. `line` is its checked and re-encoded input once that was read; `halt` ends it while it runs.
+    """A call in flight. Its `input` is None once that was read; then `line` is what was checked, encoded anew. `halt`
+    ends it while it runs.
 
     `wanted` is what its agent asked for of its answer. It is a part of the call `above`, if there is one: of a chain's,
     or of the one that its agent serves. It has `taken` so many steps of its plan, and may wait in the last of them.
@@ -348,6 +276,7 @@ class Call:
         "_at",
         "_entry",
         "above",
+        "approval",
         "child",
         "context",
         "doing",
@@ -355,6 +284,7 @@ class Call:
         "grace",
         "halt",
         "id",
+        "input",
         "leave_queue",
         "line",
         "lookup",
@@ -386,6 +316,8 @@ class Call:
         self.traceparent = traceparent
         self.wanted = AS_JSON
         self.plan: Plan | None = None
+        self.approval: Approval | None = None
+        self.input: Raw | UnsetType | None = None
         self.line: bytes | bytearray = b""
         self.dropped: list[str] = []
         self.doing: str | None = None
@@ -422,6 +354,12 @@ class Call:
     def is_beside(self) -> bool:
         """Whether it has no state: as a job for which its input asked it may be a server, and run for hours."""
         return False
+
+    def announce(self) -> None:
+        """It will take a while: tell its agent of its job, if it has one."""
+
+    def was_read(self) -> Fault | None:
+        """Its input has been read; why it is refused for what that says."""
 
     def update(self, update: Update) -> None:
         """The tool says how far it is; ignored once the call ends."""
@@ -498,12 +436,13 @@ class Call:
         self.leave_queue = None
         while self._at < len(steps):
             taken = steps[self._at].take(self)
-            if taken is not None and taken is not WAITS:
+            if taken is not None and not isinstance(taken, Waits):
                 self.finish(taken)
                 return
             self.taken = self._at = self._at + 1
             if taken is WAITS:
                 self.wait()
+            if taken is not None:
                 return
         self.begin()
 
@@ -511,6 +450,51 @@ class Call:
         """Its turn has not come."""
         assert self.plan is not None
         self.enter(CallEvent.WAIT, self.plan.limit_s, since=self._since)
+
+    def aside(
+        self, run: Callable[[], Awaitable[Outcome | None]], *, given: Outcome | None = None
+    ) -> Literal[Waits.ASIDE] | Fault:
+        """Run a step's task, which is cancelled where the call ends before; with None from it the call goes on.
+
+        On the way back, with the outcome `given` so far, a call that ran runs still: so it ends with the task.
+        """
+        # One that runs is counted among those in flight, and a stage with its chain.
+        asides = None if self.is_running or self.request is not self else self.context.asides
+        if asides is not None and asides.enter(self, self.context.turns) is not GateVerdict.IN:
+            return queue_full("agent")
+        scope = trio.CancelScope()
+
+        async def run_within() -> None:
+            outcome: Outcome | None = None
+            try:
+                with scope:
+                    outcome = await run()
+            finally:
+                if asides is not None:
+                    asides.leave(self)
+            if not self.has_ended:
+                self._resume(CANCELLED if scope.cancelled_caught else outcome, given)
+
+        if self.is_running:
+            self.halt = lambda _reason: scope.cancel()
+        else:
+            self.leave_queue = scope.cancel
+            self.enter(CallEvent.WAIT, math.inf)
+        self.spawn(run_within)
+        return ASIDE
+
+    def _resume(self, outcome: Outcome | None, given: Outcome | None) -> None:
+        if given is not None:
+            self._at -= 1
+        if outcome is not None or given is not None:
+            self.finish(outcome or given or CANCELLED)
+        else:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """What it did aside is done: take the steps that are left. Its limit counts from now."""
+        self.queued_at = trio.current_time()
+        self.context.starter.start(self)
 
     def begin(self) -> None:
         """It has taken all steps: start its tool."""
@@ -563,23 +547,15 @@ class Call:
         if plan is not None and plan.gives and self.machine.state is not CallState.STOPPING:
             while self._at:
                 given = plan.steps[self._at - 1].give(self, outcome)
-                if given is WAITS:
+                if isinstance(given, Waits):
                     return
                 self._at -= 1
                 outcome = given or outcome
         self.machine.apply(CallEvent.FINISH, outcome)
         self._end()
 
-    def given(self, outcome: Outcome) -> None:
-        """The step that had it wait on the way back gives this outcome."""
-        self._at -= 1
-        self.finish(outcome)
-
-    def work(self, run: Callable[[], Awaitable[Outcome]], then: Callable[[Outcome], None] | None = None) -> None:
-        """Run in a task what ends the call; from here on `halt` ends it, also before the task has begun.
-
-        Where it does not end the call yet, its outcome goes to `then`.
-        """
+    def work(self, run: Callable[[], Awaitable[Outcome]]) -> None:
+        """Run in a task what ends the call; from here on `halt` ends it, also before the task has begun."""
         scope = trio.CancelScope()
         grace = self.grace = self.grace or Grace()
 
@@ -587,9 +563,9 @@ class Call:
             outcome: Outcome = CANCELLED
             with scope:
                 outcome = await run()
-            self.machine.add(grace.said)
-            if not self.has_ended:  # it may have waited for this, and not for its tool
-                (then or self.finish)(outcome)
+            if self.plan is None or self.plan.tells_end:
+                self.machine.add(grace.said)
+            self.finish(outcome)
 
         def halt(_reason: Reason) -> None:
             grace.open()

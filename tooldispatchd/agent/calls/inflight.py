@@ -15,8 +15,9 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
-from tooldispatchd.agent.calls.call import Call, CallContext, Lookup, Plan, SessionChannel
+from tooldispatchd.agent.calls.call import READ, Call, CallContext, Lookup, Plan
 from tooldispatchd.agent.calls.redaction import redacted
+from tooldispatchd.agent.calls.sessionchannel import SessionChannel
 from tooldispatchd.agent.calls.unpacking import asks_for_job
 from tooldispatchd.agent.faults import (
     CANCELLED,
@@ -31,6 +32,7 @@ from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
+from tooldispatchd.calls.decisions import Decisions
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
 from tooldispatchd.calls.memory import Holding
@@ -43,6 +45,7 @@ from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.grace import LAST_S
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import Request, ToolUpdate
+from tooldispatchd.wire.questions import Questions
 from tooldispatchd.wire.session import SessionMachine, body_of
 
 # An answer below this is about as large as the fault that would stand in its place.
@@ -76,6 +79,9 @@ class CallingSession(Protocol):
     @property
     def hearer(self) -> Events | None: ...
     def has_stored(self) -> None: ...
+    @property
+    def questions(self) -> Questions: ...
+    def flush(self) -> None: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
     def lifted(self, name: str) -> Plan | Fault: ...
@@ -103,7 +109,6 @@ class InFlight:
         "_masker",
         "_order",
         "_places",
-        "_reading",
         "_session",
     )
 
@@ -134,6 +139,9 @@ class InFlight:
             workspace=session.workspace,
             states=States(Holding(channel.share)),
             places=self._places,
+            approver=partial(runtime.state.approvers.of, session),
+            decisions=Decisions(),
+            asides=Gate(limits.waiting, waiting=0),
             turns=lineage.account.turns,
             keeps_details=services.audit is not None,
             spool=services.spool,
@@ -148,8 +156,6 @@ class InFlight:
         size = session.group_size
         self._order: CallGroups[AgentCall] | None = None if size is None else CallGroups(size, limits.waiting)
         self._jobs: Jobs | None = None
-        # Inputs that checkers read, or will.
-        self._reading = 0
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -199,14 +205,13 @@ class InFlight:
     def _line_up(self, call: AgentCall, plan: Plan | None) -> None:
         """Wait until the calls before it have ended, each within its own limit; what is wrong with it is said now."""
         call.plan = plan
-        if plan is not None and not (isinstance(call.input, Raw) and not plan.read.is_light(call.input)):
-            line = plan.read.line(call.input, call.dropped)
-            if isinstance(line, Fault):
-                call.finish(line)
-                return
-            call.line, call.input, call.is_read = line, Raw(), True
-        elif isinstance(call.input, Raw):
-            call.input = call.input.copy()
+        raw = call.input
+        is_light = raw is not None and plan is not None and plan.is_read_first and plan.read.is_light(raw)
+        if is_light and (refusal := READ.read_light(call)) is not None:
+            call.finish(refusal)
+            return
+        if isinstance(raw, Raw) and not is_light:
+            call.input = raw.copy()
         self.announce(call)
         call.enter(CallEvent.LINE_UP, math.inf)
 
@@ -276,7 +281,7 @@ class InFlight:
                 self._admit(call, found)
 
     def _admit(self, call: AgentCall, plan: Plan) -> None:
-        """Between routing and the steps of its plan: read the input."""
+        """Between routing and the steps of its plan."""
         call.plan = plan
         # It no longer waits for its server: an end now has no queue to leave.
         call.leave_queue = None
@@ -286,54 +291,27 @@ class InFlight:
         elif plan.in_background and call.job is None and (refusal := self._make_job(call)) is not None:
             # Its server had to say first what it is.
             call.finish(refusal)
-        elif call.is_read:
-            self._admit_line(call, plan, call.line)
-        elif isinstance(call.input, Raw) and not plan.read.is_light(call.input):
-            self._have_read(call, plan, call.input)
         else:
-            line = plan.read.line(call.input, call.dropped)
-            if isinstance(line, Fault):
-                call.finish(line)
-            else:
-                self._admit_line(call, plan, line)
+            call.queued_at = trio.current_time()
+            self._advance(call)
 
-    def _have_read(self, call: AgentCall, plan: Plan, raw: Raw) -> None:
-        """Have a checker read the input; the call waits for it as for a place."""
-        if self._reading >= self._limits.waiting:
-            call.finish(queue_full("agent"))
-            return
-        scope = trio.CancelScope()
+    def was_read(self, call: AgentCall) -> Fault | None:
+        """Make a job of a call whose input asks for one; why it cannot be one."""
+        plan = call.plan
+        if plan is None or not plan.may_ask_for_job or call.job is not None or not asks_for_job(call.line):
+            return None
+        return self._make_job(call)
 
-        async def have_read() -> None:
-            try:
-                with scope:
-                    checking, turns = self._context.checking, self._account.turns
-                    line = await checking.read(plan.read, raw, call.dropped, turns=turns)
-                    if isinstance(line, Fault):
-                        call.finish(line)
-                    elif not call.has_ended:
-                        self._admit_line(call, plan, line)
-            except Exception as error:  # noqa: BLE001  # the same guard
-                self._failed(call, error)
-            finally:
-                self._reading -= 1
-                self._channel.flush()
-
-        self._reading += 1
-        call.leave_queue = scope.cancel
-        call.enter(CallEvent.READ, plan.limit_s)
-        self._session.start_soon(have_read)
-
-    def _admit_line(self, call: AgentCall, plan: Plan, line: bytes | bytearray) -> None:
-        call.line = line
-        call.input = Raw()  # the agent's bytes are not needed any more
-        call.queued_at = trio.current_time()
-        if plan.may_ask_for_job and call.job is None and asks_for_job(line):
-            refusal = self._make_job(call)
-            if refusal is not None:
-                call.finish(refusal)
-                return
-        self._advance(call)
+    def rename(self, call: AgentCall, name: str) -> Fault | None:
+        """Have the call take the steps of another tool from the first on; why it cannot."""
+        found = self._session.find(name)
+        if isinstance(found, Fault):
+            return found
+        if call.is_renamed or not isinstance(found, Plan) or not found.takes_place or found.in_background:
+            return Fault(Code.NOT_ALLOWED, f"{name} cannot be called in the place of another tool", {"source": name})
+        call.leave_steps(CANCELLED)
+        call.restart(found)
+        return None
 
     def _advance(self, call: AgentCall) -> None:
         try:

@@ -6,8 +6,7 @@ With `toolset` this is where providers are named. A tool that is made of process
                    │ asks                ▲ answers
                    └─▶ an agent process, one child      a tool that is lifted, a call within the call
 
-What a stage asks for is a call of its own (`Call`), so that it has the limit, the end and the place among the children
-that it would have if an agent had made it. It takes no place among its agent's calls: a chain has one at a time.
+What a stage asks for is a call of its own (`InnerCall`).
 """
 
 import math
@@ -22,17 +21,17 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.cachestep import CacheStep, ToolIdentity
-from tooldispatchd.agent.calls.call import Call, Plan, Step, StepOrder
+from tooldispatchd.agent.calls.call import Call, Plan, Step
 from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
+from tooldispatchd.agent.calls.innercall import InnerCall
 from tooldispatchd.agent.calls.sizes import UNSTATED_SIZE
 from tooldispatchd.agent.faults import CANCELLED, no_workspace
 from tooldispatchd.agent.programs.confining import program_of_agent, program_of_tool
 from tooldispatchd.agent.programs.programs import Lent, Program
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.outcome import Outcome, Unread, Update
-from tooldispatchd.calls.stages import CallState, Reason
+from tooldispatchd.calls.stages import Reason, StepOrder
 from tooldispatchd.catalog.callgraph import agents_started, default_call_s
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
@@ -424,7 +423,9 @@ def governed(runtime: Runtime, plan: Plan, policy: CallPolicy, tool: ToolIdentit
         steps = (*steps, CacheStep(runtime.state.answers, runtime.state.flights, policy.caching, tool))
     if steps:
         plan.now = None
-    return sized(plan, steps)
+    sized(plan, steps)
+    runtime.state.hooks.add_to(plan)
+    return plan
 
 
 def sized(plan: Plan, steps: tuple[Step, ...] = ()) -> Plan:
@@ -502,16 +503,11 @@ class ChainPlan(TaskPlan):
         plan = call.context.lifted(ask.name) if ask.is_tool else self._agent(ask.name)
         if isinstance(plan, Fault):
             return StageError(ask.name, plan)
-        line = plan.read.encode(ask.value)
+        inner = InnerCall(call, plan, plan.read.encode(ask.value))
         if isinstance(plan, McpPlan):
             # Its stage has looked at a declared tool's input; what a server lists is looked at by nobody else.
-            dropped: list[str] = []
-            value = plan.read(Raw(line), dropped)
-            if isinstance(value, Fault):
-                return StageError(ask.name, value)
-            if dropped:
-                line = plan.read.encode(value)
-        outcome = await InnerCall(call, plan, line).outcome()
+            inner.input = Raw(inner.line)
+        outcome = await inner.outcome()
         call.doing = None
         if isinstance(outcome, Fault):
             return StageError(ask.name, outcome)
@@ -541,75 +537,3 @@ class ChainPlan(TaskPlan):
             )
             self._agents[name] = plan
         return plan
-
-
-class InnerCall(Call):
-    """A call within a call: what a stage of a chain asks for. Its task is a part of the outer call's."""
-
-    __slots__ = ("_has_turn", "_news", "_outer", "_task")
-
-    def __init__(self, outer: Call, plan: Plan, line: bytes) -> None:
-        super().__init__(outer.context, outer.id, plan.name, traceparent=outer.traceparent, above=outer)
-        self.plan = plan
-        self.line = line
-        self.grace = outer.grace
-        self._outer = outer
-        self._task: Task | None = None
-        self._has_turn = True
-        # Its turn has come, or it has ended.
-        self._news = trio.Event()
-
-    async def outcome(self) -> Outcome:
-        """How it ended; cancelled with the task that waits for it."""
-        self.queued_at = trio.current_time()
-        try:
-            while not self.has_ended:
-                if self._has_turn:
-                    self._has_turn = False
-                    self.advance()
-                    # Send the request now: the next flush may be far off.
-                    self.context.channel.flush()
-                elif self._task is not None:
-                    task, self._task = self._task, None
-                    await task()
-                else:
-                    await self._news.wait()
-                    self._news = trio.Event()
-        finally:
-            # Where the chain is ended before it.
-            self.stop(CANCELLED, Reason.CANCELLED)
-            if not self.has_ended:
-                self.finish(CANCELLED)
-        assert self.machine.outcome is not None
-        return self.machine.outcome
-
-    @property
-    def request(self) -> Call:
-        return self._outer.request
-
-    @property
-    def until(self) -> float:
-        return min(self.machine.ends_at, self._outer.until)
-
-    @property
-    def wants_updates(self) -> bool:
-        return self._outer.wants_updates
-
-    def update(self, update: Update) -> None:
-        if self.machine.state is CallState.RUNNING:
-            self._outer.update(update)
-
-    def run(self) -> None:
-        self._has_turn = True
-        self._news.set()
-
-    def started(self) -> None:
-        """Nobody is told of a stage."""
-
-    def spawn(self, task: Task) -> None:
-        self._task = task
-
-    def ended(self) -> None:
-        assert self.machine.outcome is not None
-        self._news.set()
-        self.leave_steps(self.machine.outcome)

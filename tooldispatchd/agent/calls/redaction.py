@@ -1,14 +1,14 @@
 """The step that masks known secrets in answers; and updates of calls that take it."""
 
 from functools import partial
-from typing import Literal
 
 import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import WAITS, Call, Plan, Step, StepOrder, Waits
+from tooldispatchd.agent.calls.call import Call, Plan, Step
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
+from tooldispatchd.calls.stages import StepOrder, Waits
 from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import QuotedText
@@ -23,13 +23,12 @@ class RedactStep(Step):
         super().__init__(StepOrder.REDACT)
         self._masker = masker
 
-    def give(self, call: Call, outcome: Outcome) -> Outcome | Literal[Waits.WAITS] | None:
+    def give(self, call: Call, outcome: Outcome) -> Outcome | Waits | None:
         # Faults are masked where they are told, of whatever tool.
         if isinstance(outcome, Fault):
             return None
         if isinstance(outcome.content, QuotedText) or isinstance(outcome.blocks, QuotedText):
-            call.work(partial(self._masked_in_turns, outcome), then=call.given)
-            return WAITS
+            return call.aside(partial(self._masked_in_turns, outcome), given=outcome)
         return self._masked(outcome)
 
     def update(self, update: Update) -> Update:

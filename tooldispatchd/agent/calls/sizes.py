@@ -8,19 +8,19 @@ Where it cannot be stored it is cut, and says so. A stage of a chain is no answe
 """
 
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
-from tooldispatchd.agent.calls.call import WAITS, Call, Step, StepOrder, Waits
+from tooldispatchd.agent.calls.call import Call, Step
 from tooldispatchd.agent.calls.shortening import ShortenedText, ShorteningJob, shorten
 from tooldispatchd.agent.calls.spool import new_handle
 from tooldispatchd.calls.content import of_text
 from tooldispatchd.calls.outcome import Answer, Outcome, utf8_size
 from tooldispatchd.calls.outputs import StoredOutput
-from tooldispatchd.calls.stages import Reason
+from tooldispatchd.calls.stages import StepOrder, Waits
 from tooldispatchd.catalog.policyspec import Overflow
 from tooldispatchd.checkers.pool import CheckerError
 from tooldispatchd.wire.faults import Code, Fault
@@ -46,19 +46,14 @@ class SizeStep(Step):
         self.max_bytes: Final = max_bytes
         self._overflow: Overflow = overflow or "store"
 
-    def give(self, call: Call, outcome: Outcome) -> Outcome | Literal[Waits.WAITS] | None:
+    def give(self, call: Call, outcome: Outcome) -> Outcome | Waits | None:
         if isinstance(outcome, Fault) or not isinstance(call, AgentCall):
             return None
         size = utf8_size(outcome.content)
         most = self.max_bytes or call.max_output
-        is_over = size > most and not outcome.is_shortened
+        is_over = size > most
         if not is_over and size <= call.room:
-            if call.context.budget is not None:
-                call.context.budget.spend(call.turn, size)
-            return None
-        if outcome.is_shortened:
-            # What other calls have been given meanwhile has left no room for the beginning either.
-            return exceeded(call)
+            return _given(call, outcome)
         if is_over and self._overflow == "error" and not outcome.is_error:
             detail = f"the answer has {size:,} bytes, and a model should get {most:,} at most"
             return Fault(Code.TOOL_FAILED, detail, {"limit": "max_output"})
@@ -70,13 +65,8 @@ class SizeStep(Step):
         # It lies here until a checker has its turn.
         call.context.channel.share.add(outcome.size)
         is_stored = self._overflow == "store" or not is_over
-        if not call.is_running:
-            # An answer from a step before its tool: until it is cut the call waits, and may be ended.
-            call.wait()
-        call.work(partial(_shortened, call, outcome, most if is_over else None, is_stored=is_stored))
-        if not call.is_running and call.halt is not None:
-            call.leave_queue = partial(call.halt, Reason.CANCELLED)
-        return WAITS
+        shortened = partial(_shortened, call, outcome, most if is_over else None, is_stored=is_stored)
+        return call.aside(shortened, given=outcome)
 
 
 UNSTATED_SIZE: Final = SizeStep()
@@ -111,6 +101,16 @@ def exceeded(call: AgentCall) -> Fault:
     return Fault(Code.BUDGET_EXCEEDED, EXCEEDED, {"limit": call.room_limit, **kept})
 
 
+def _given(call: AgentCall, answer: Answer) -> Outcome:
+    """The answer, of which the budget is told; or that what other calls were given has left no room for it."""
+    size = utf8_size(answer.content)
+    if size > call.room:
+        return exceeded(call)
+    if call.context.budget is not None:
+        call.context.budget.spend(call.turn, size)
+    return answer
+
+
 async def _shortened(call: AgentCall, answer: Answer, most: int | None, *, is_stored: bool) -> Outcome:
     """What stands in the place of an answer; `most` is None where it is only over what is left."""
     try:
@@ -123,11 +123,11 @@ async def _shortened(call: AgentCall, answer: Answer, most: int | None, *, is_st
     if most is None:
         return exceeded(call)
     if call.stored is not None:
-        return _told(answer, _handle_message(call.stored, found, most), others)
+        return _given(call, _told(answer, _handle_message(call.stored, found, most), others))
     why = "" if found.why_not is None else f", and could not be stored: {found.why_not}"
     note = f"\n… the rest of {found.size:,} bytes, {found.lines:,} lines is left out{why} …"
     head = found.head.encode()[: most - len(note.encode())].decode(errors="ignore")
-    return _told(answer, head + note, others)
+    return _given(call, _told(answer, head + note, others))
 
 
 async def _stored(

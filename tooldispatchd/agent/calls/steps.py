@@ -3,6 +3,7 @@
 `PolicySteps` makes them, and has what they share in the whole daemon.
 """
 
+import math
 import random
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
@@ -11,19 +12,23 @@ from weakref import WeakSet
 
 import trio
 
-from tooldispatchd.agent.calls.call import WAITS, Call, CallContext, GateStep, Hearer, Step, StepOrder, Waits
+from tooldispatchd.agent.calls.call import Call, CallContext, Step
 from tooldispatchd.agent.calls.redaction import RedactStep
+from tooldispatchd.agent.calls.rulesteps import ApprovalStep, WhenStep
+from tooldispatchd.agent.calls.sessionchannel import Hearer
 from tooldispatchd.agent.calls.sizes import BUDGET, SizeStep
-from tooldispatchd.agent.faults import resting
+from tooldispatchd.agent.faults import queue_full, rate_limited, resting
 from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.calls.breaker import Breaker, BreakerState
-from tooldispatchd.calls.gate import UNBOUNDED, Gate, Priority
+from tooldispatchd.calls.gate import UNBOUNDED, Gate, GateVerdict, Priority
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.calls.rate import Rate
 from tooldispatchd.calls.retries import MAX_TRIES, RetryBudget
+from tooldispatchd.calls.stages import WAITS, StepOrder, Waits
 from tooldispatchd.catalog.masker import NO_SECRETS, Masker
-from tooldispatchd.catalog.policy import Breaking, CallPolicy, Owner, rate_of
+from tooldispatchd.catalog.policy import Breaking, CallPolicy, rate_of
 from tooldispatchd.catalog.policyspec import QueueSpec
+from tooldispatchd.catalog.rules import Owner, Rules
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.wire.faults import Category, Code, Fault
@@ -37,6 +42,51 @@ GivenT = TypeVar("GivenT")
 
 # By what a call is held up, as its context says it; None where it is by nothing.
 KeyOf = Callable[[CallContext], Hashable | None]
+
+
+class GateStep(Step):
+    """A place at a gate, which `find` finds for a call, by its `name` in faults; None where it needs none.
+
+    A call below one that is inside has the place of that one: it would wait for what can only come after it.
+    """
+
+    __slots__ = ("_find", "_name", "_priority", "_whole")
+
+    def __init__(
+        self,
+        order: StepOrder,
+        name: str,
+        find: Callable[[CallContext], Gate[Call] | None],
+        *,
+        whole: bool = False,
+        priority: Priority = Priority.NORMAL,
+    ) -> None:
+        super().__init__(order)
+        self._name = name
+        self._find = find
+        self._whole = whole
+        self._priority = priority
+
+    def take(self, call: Call) -> Fault | Literal[Waits.WAITS] | None:
+        gate = self._find(call.context)
+        if gate is None or (call.above is not None and call.above.is_at(gate)):
+            return None
+        now, until = (0.0, math.inf) if gate.rate is None else (trio.current_time(), call.waits_until)
+        turns = call.context.turns
+        verdict = gate.enter(call, turns, whole=self._whole, priority=self._priority, now=now, until=until)
+        if verdict is GateVerdict.FULL:
+            return queue_full(self._name)
+        if verdict is GateVerdict.LIMITED:
+            return rate_limited(self._name, gate.retry_after_s(now))
+        if verdict is GateVerdict.IN:
+            return None
+        call.context.starter.watch(gate)
+        return WAITS
+
+    def leave(self, call: Call, _outcome: Outcome) -> None:
+        gate = self._find(call.context)
+        if gate is not None and call in gate:
+            call.context.starter.leave(gate, call)
 
 
 class Exclusives:
@@ -203,10 +253,12 @@ class RetryStep(Step):
 class PolicySteps:
     """Makes the steps of policies. Equal policies have the same ones."""
 
-    __slots__ = ("_breakers", "_budgets", "_known", "_masker", "_queues", "exclusives")
+    __slots__ = ("_approve_s", "_breakers", "_budgets", "_known", "_masker", "_queues", "_rules", "exclusives")
 
-    def __init__(self, config: Config, masker: Masker = NO_SECRETS) -> None:
+    def __init__(self, config: Config, rules: Rules, masker: Masker = NO_SECRETS) -> None:
+        self._rules = rules
         self._masker = masker
+        self._approve_s = config.limits.approve_s
         self.exclusives: Final = Exclusives()
         self._queues = {name: queue_of(spec) for name, spec in config.queues.items()}
         self._breakers: dict[Owner, WatchedBreaker] = {}
@@ -227,6 +279,10 @@ class PolicySteps:
             yield RedactStep(self._masker)
         if policy.has_budget:
             yield BUDGET
+        if policy.rules:
+            yield WhenStep(policy.rules, self._rules)
+        if policy.approvings:
+            yield ApprovalStep(policy.approvings, self._rules, limit_s=self._approve_s)
         if policy.retried_by is not None:
             yield RetryStep(self._budgets.setdefault(policy.retried_by, RetryBudget()))
         priority = Priority[policy.priority.upper()]

@@ -30,7 +30,8 @@ from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.outcome import Answer, LeftBeside, Outcome
 from tooldispatchd.catalog.confinement import is_counted, size_of
 from tooldispatchd.catalog.enforcement import Enforced
-from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.hookspec import tools_of
+from tooldispatchd.catalog.profiles import UNBOUND, Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.children.endings import Limits
@@ -174,6 +175,11 @@ class PythonPlans:
             for name in dict.fromkeys(
                 (*profile.tools, *(inner for tool in profile.tools for inner in catalog.tools[tool].needs))
             )
+            if (tool := catalog.tools[name]).spec.python is not None
+        ]
+        functions += [
+            _python_tool(setup, tool, enforced_for(setup, tool.spec, UNBOUND))
+            for name in tools_of(catalog.config.hooks)
             if (tool := catalog.tools[name]).spec.python is not None
         ]
         warm.keep(functions)

@@ -10,7 +10,7 @@ agent that does not read is dropped, and counted in the next.
 import time
 from typing import Final
 
-from tooldispatchd.agent.calls.call import SessionChannel
+from tooldispatchd.agent.calls.sessionchannel import SessionChannel
 from tooldispatchd.agent.faults import without_secrets
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.lineage import Lineage

@@ -10,7 +10,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import SessionChannel
+from tooldispatchd.agent.calls.sessionchannel import SessionChannel
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.front.timer import Expiring, Timer
 from tooldispatchd.wire.session import SessionMachine

@@ -12,7 +12,7 @@ from typing import Final
 import trio
 from msgspec import UnsetType
 
-from tooldispatchd.agent.calls.call import SessionChannel
+from tooldispatchd.agent.calls.sessionchannel import SessionChannel
 from tooldispatchd.agent.faults import DRAINING, too_many
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import NOT_AUTHENTICATED, Entrance, Visitor, narrow_profile

@@ -15,9 +15,10 @@ from msgspec import UNSET, Raw, UnsetType
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.auditing import AuditedCall, audit_of
 from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
-from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan, SessionChannel
+from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan
 from tooldispatchd.agent.calls.checking import HEAVY
 from tooldispatchd.agent.calls.inflight import NO_TOOL, InFlight
+from tooldispatchd.agent.calls.sessionchannel import SessionChannel
 from tooldispatchd.agent.calls.unpacking import unpack
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, queue_full
 from tooldispatchd.agent.runtime import Runtime
@@ -129,6 +130,7 @@ class Session:
         is_heard_above = lineage is not None and lineage.account.events is not None
         if self.events is None and (machine.asked.events or is_heard_above):
             self.events = Events(self._runtime, machine, self._host, lineage)
+        self._runtime.state.approvers.note(self)
         # The shorter way of a call tells nobody of it, and looks at no other.
         is_heard = self._logs_calls or self.events is not None
         machine.is_quick = machine.is_quick and not is_heard and self.group_size is None
@@ -574,6 +576,9 @@ class Session:
     def _close(self) -> None:
         if self.machine.state is State.CLOSED:
             return
+        self._runtime.state.approvers.forget(self)
+        if self._questions is not None:
+            self._questions.close()
         # Shared servers have no tasks in this session whose end would have released them.
         self.toolset.close()
         if self._changes is not None:

@@ -12,7 +12,7 @@ import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
-from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.call import READ, Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.faults import CANCELLED, SHOWN_NAME, queue_full
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
@@ -70,7 +70,7 @@ class JobPlan(Plan):
         offered = Offered(name=name, description=description, input_schema=schema)
         super().__init__(offered, kind=JOBS_KIND, limit_s=WAIT_LIMIT_S, read=read, provider="jobs")
         self.takes_place = self.gives_json = False
-        self.steps = ()
+        self.steps = (READ,)
         self._run = run
 
     def start(self, call: Call) -> None:

@@ -1,8 +1,8 @@
 """The tools of one session: which there are, and the plan of each; with `plans` the one place that names providers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 import trio
@@ -10,39 +10,43 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.cachestep import ToolIdentity
-from tooldispatchd.agent.calls.call import HOLD, Call, Lookup, Plan, StepOrder
+from tooldispatchd.agent.calls.call import HOLD, Call, Lookup, Plan
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.plans import (
     DownPlan,
-    InlinePlan,
     McpPlan,
     declared_mcp_plan,
     governed,
     in_mode,
     listed_plan,
-    process_plan,
-    program_plan,
     sized,
 )
-from tooldispatchd.agent.calls.sizes import SizeStep
 from tooldispatchd.agent.faults import SHOWN_NAME, propose, renamed, unknown_tool
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.tools import passing
-from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan, job_plans
-from tooldispatchd.agent.tools.outputs import output_plans
-from tooldispatchd.agent.tools.searching import search_plans
+from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan
+from tooldispatchd.agent.tools.declaredplans import (
+    LIFTED,
+    MAX_NAME,
+    OUTPUTS,
+    compile_lifted,
+    compile_output_plans,
+    compile_plans,
+    info_plans,
+    narrow_plans,
+)
 from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, reach_of, why_never
 from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
+from tooldispatchd.calls.stages import StepOrder
 from tooldispatchd.catalog.globs import insisted
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.policy import asks_for_steps, policy_of
 from tooldispatchd.catalog.profiles import CALL_TOOL, SEARCH_TOOLS, Profile
 from tooldispatchd.catalog.readings import Readings, fold
-from tooldispatchd.catalog.restspecs import AnnotationsSpec
 from tooldispatchd.catalog.specs import ToolSpec
 from tooldispatchd.catalog.spelling import DISTINCT, unescape
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -51,111 +55,6 @@ from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.server import McpTool
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ContentKind
-
-# No tool's is longer: a prefix has at most 32 characters, the name of a server's tool 128, a declared one 128.
-MAX_NAME: Final = 256
-# Under this name, which no profile has, lie the plans of all tools that chains lift.
-LIFTED: Final = "lifted:"
-# And under this one those that read its agents' long answers.
-OUTPUTS: Final = "outputs:"
-
-
-def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
-    """The plans of a profile's declared tools, less those of servers; every session of the profile shares them."""
-    tools = runtime.setup.catalog.tools
-    whole = runtime.setup.profile_keys.profile(key)
-    own = [name for name in whole.tools if tools[name].server is None and tools[name].spec.native is None]
-    plans = {name: _compile_plan(runtime, tools[name], whole) for name in own}
-    # A declared tool of such a name wins, also one that a server has yet to show.
-    plans |= {plan.name: plan for plan in (job_plans() if whole.jobs else ()) if plan.name not in whole.tools}
-    plans |= {plan.name: plan for plan in (search_plans(runtime) if whole.is_searched else ())}
-    return plans | _info(runtime, whole, Described(runtime, plans))
-
-
-def _info(runtime: Runtime, profile: Profile, find: Callable[[str], Plan | None]) -> dict[str, Plan]:
-    """The tool that gives the texts of tools, where any of the profile's declared ones has one."""
-    documented = [name for name in profile.tools if runtime.setup.catalog.tools[name].spec.doc is not None]
-    if not documented or INFO in profile.tools:
-        return {}
-    return {INFO: InfoPlan(documented, find, limit_s=runtime.setup.limits.call_s)}
-
-
-class Described:
-    """Finds tools of a table by any name that they may be called by."""
-
-    __slots__ = ("_aliases", "_plans", "_readings")
-
-    def __init__(self, runtime: Runtime, plans: dict[str, Plan]) -> None:
-        self._aliases = runtime.setup.catalog.aliases
-        self._plans = plans
-        self._readings: Readings | None = None
-
-    def __call__(self, name: str) -> Plan | None:
-        plan = self._plans.get(self._aliases.get(name, name))
-        if plan is None:
-            self._readings = self._readings or Readings(self._plans)
-            meant = self._readings.spelled(name[:MAX_NAME])
-            plan = None if meant is None else self._plans[meant]
-        return plan
-
-
-def compile_lifted(runtime: Runtime, key: str) -> dict[str, Plan]:
-    """The plans of all tools that chains lift, offered or not, less those of servers, for all sessions of a profile."""
-    tools = runtime.setup.catalog.tools
-    profile = runtime.setup.profile_keys.profile(key.removeprefix(LIFTED))
-    lifted = dict.fromkeys(name for tool in tools.values() for name in tool.needs)
-    return {name: _compile_plan(runtime, tools[name], profile) for name in lifted if tools[name].server is None}
-
-
-def compile_output_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
-    """The plans of the tools that read the long answers of a profile's agents, which all its sessions share."""
-    profile = runtime.setup.profile_keys.profile(key.removeprefix(OUTPUTS))
-    spec = runtime.setup.catalog.config.agents.get(profile.name)
-    size = SizeStep() if spec is None else SizeStep(spec.max_output, spec.overflow)
-    return {plan.name: plan for plan in output_plans(limit_s=runtime.setup.limits.call_s, size=size)}
-
-
-def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan:
-    plan: Plan
-    if tool.spec.process is not None:
-        plan = process_plan(runtime, tool, profile)
-    elif tool.spec.python is not None:
-        assert runtime.services.python is not None
-        plan = runtime.services.python.plan(runtime, tool, profile)
-    elif tool.rest is not None:
-        assert runtime.services.rest is not None
-        plan = runtime.services.rest.plan(runtime, tool)
-    else:
-        plan = InlinePlan(runtime, tool) if tool.spec.command is None else program_plan(runtime, tool, profile)
-    config = runtime.setup.catalog.config
-    hints = AnnotationsSpec() if tool.rest is None else tool.rest.hints
-    is_safe = bool(hints.read_only_hint)
-    policy = policy_of(
-        config,
-        config.agents.get(profile.name),
-        tool=tool.name,
-        says_read_only=is_safe,
-        says_idempotent=is_safe or bool(hints.idempotent_hint),
-    )
-    return governed(runtime, in_mode(plan, tool), policy, ToolIdentity(partial(_parts, runtime, tool, profile)))
-
-
-def _parts(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> tuple[object, ...]:
-    """All that a declared tool is which is no server's, as agents of the profile call it."""
-    catalog = runtime.setup.catalog
-    api = None if tool.rest is None else catalog.apis[tool.rest.api]
-    reached = () if api is None else (api.origin, api.base, api.spec, api.credentials)
-    # A chain may lead to any of them.
-    made_of = () if tool.program is None else (catalog.config.processes, catalog.config.tools, catalog.config.mcp)
-    return (tool.spec, profile.confinement, reached, made_of)
-
-
-def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> dict[str, Plan]:
-    """The plans that a narrowed `profile` keeps of the whole profile's."""
-    own = {name: plans[name] for name in profile.tools if name in plans}
-    jobs = {name: plan for name, plan in plans.items() if isinstance(plan, JobPlan) and profile.jobs}
-    kept = own | jobs | {name: plans[name] for name in (SEARCH_TOOLS if profile.is_searched else ())}
-    return kept | _info(runtime, profile, Described(runtime, kept))
 
 
 class PassingPlan(McpPlan):
@@ -238,7 +137,7 @@ class Toolset:
         if len(self._servers):
             self.plans = {name: plan for name, plan in declared.items() if name not in self._waiting}
             # It tells of the tools of servers too.
-            self._declared = declared | _info(runtime, profile, self._described)
+            self._declared = declared | info_plans(runtime, profile, self._described)
             self.plans |= {name: plan for name, plan in self._declared.items() if name == INFO}
 
     # --- opening and closing ---
@@ -414,7 +313,8 @@ class Toolset:
         """The plan with the steps that the tables of its tool, the server and the profile ask for."""
         config = self._runtime.setup.catalog.config
         profile = config.agents.get(self._profile.name)
-        if declared is None and not (asks_for_steps(server.binding.spec) or asks_for_steps(profile)):
+        is_asked = asks_for_steps(server.binding.spec) or asks_for_steps(profile) or self._runtime.state.hooks
+        if declared is None and not is_asked:
             # There may be a thousand of them.
             return sized(plan)
         policy = policy_of(
@@ -423,7 +323,8 @@ class Toolset:
             tool=declared,
             server=server.binding,
             server_tool=tool.name,
-            says_read_only=tool.says_read_only,
+            says_read_only=plan.offered.says_read_only,
+            says_harmless=plan.offered.says_harmless,
         )
         binding, listed = server.binding, (tool.name, tool.input_schema, tool.output_schema, tool.annotations)
         spec = None if declared is None else config.tools[declared]

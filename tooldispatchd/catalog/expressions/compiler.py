@@ -1,8 +1,9 @@
 """One expression, from its source to the function that evaluates it.
 
-The fields of a record are variables, `input` is the whole. Where the input is no record, one free name stands for it.
-The engine gives run-time errors as values whose plain value is their text, so a result that is a string is never taken
-without a look at its type. It silently cuts a text at a null character, so an input that has one is refused.
+The fields of a record are variables, `input` is the whole (of a rule's record, `call`). Where the input is no record,
+one free name stands for it. The engine gives run-time errors as values whose plain value is their text, so a result
+that is a string is never taken without a look at its type. It silently cuts a text at a null character, so an input
+that has one is refused.
 
 An expression is compiled twice. For its types, fields within fields are declared by their whole path, so that a wrong
 name or a wrong type is reported when it is loaded. To run, it has one variable for each field, with the value as it is.
@@ -65,8 +66,9 @@ class CompiledExpression(Protocol):
 class Scope:
     """Which variables an expression has, for its types and for its runs."""
 
-    def __init__(self, source: str, input_type: Type, declared: Declared) -> None:
+    def __init__(self, source: str, input_type: Type, declared: Declared, whole: str = INPUT) -> None:
         self._cel = load_engine()
+        self._whole = whole
         self._source = source
         self.error_type: object = self._cel.Type.ERROR
         self.declared = declared
@@ -77,7 +79,7 @@ class Scope:
         self._fields: dict[str, Field] = {field.name: field for field in fields}
         self.paths = list(paths_in(source))
         self.roots = {path[0] for path in self.paths}
-        self.free_name = INPUT if self.is_record else self._find_free_name()
+        self.free_name = self._whole if self.is_record else self._find_free_name()
 
     def needs_exact(self, *, typed: bool) -> bool:
         """Whether the expression reads numbers that CEL sees as dynamic values; not `typed`: whether it reads any."""
@@ -99,7 +101,7 @@ class Scope:
     @property
     def reads_whole(self) -> bool:
         """Whether the expression sees the input itself, and not only fields of it."""
-        return not self.is_record or INPUT in self.roots
+        return not self.is_record or self._whole in self.roots
 
     @property
     def read_type(self) -> Type:
@@ -111,7 +113,7 @@ class Scope:
     @property
     def variables(self) -> dict[str, Type]:
         """The types of the names that the expression reads."""
-        return {**self._read(), INPUT: self.input, self.free_name: self.input}
+        return {**self._read(), self._whole: self.input, self.free_name: self.input}
 
     def look(self, bounds: InputBounds) -> Look | None:
         """The function that looks at each input; None where all inputs have the same size."""
@@ -147,7 +149,7 @@ class Scope:
         return {
             name: field.type
             for name, field in self._fields.items()
-            if name in self.roots and name != INPUT and name not in TYPE_NAMES
+            if name in self.roots and name != self._whole and name not in TYPE_NAMES
         }
 
     def check_types(self) -> Tree:
@@ -164,17 +166,17 @@ class Scope:
 
     def binder(self) -> Callable[[object], Mapping[str, object]]:
         """A function from an input to the variables of a run; names that are not declared are ignored there."""
-        name = self.free_name
+        name, whole = self.free_name, self._whole
         if not self.reads_whole:
             return _fields_alone
         if self.is_record:
-            return lambda value: {**_fields_alone(value), INPUT: value}
-        return lambda value: {name: value, INPUT: value}
+            return lambda value: {**_fields_alone(value), whole: value}
+        return lambda value: {name: value, whole: value}
 
     def _declare(self, path: tuple[str, ...]) -> dict[str, str]:
         """The variable that a path begins with: as many of its parts as are fields of records."""
         type_, known = self.input, 1
-        if path[0] in {INPUT, self.free_name}:
+        if path[0] in {self._whole, self.free_name}:
             pass
         elif path[0] in self._fields and path[0] not in TYPE_NAMES:
             type_ = self._fields[path[0]].type
@@ -196,7 +198,7 @@ class Scope:
         """The one name in the expression that is nothing else; `input` where there is none."""
         whole = signature(self.input, self.declared)
         try:
-            self._environment({INPUT: whole}).compile(self._source)
+            self._environment({self._whole: whole}).compile(self._source)
         except RuntimeError as error:
             _refuse_function(str(error), self._source)
             free = free_names_in(str(error))
@@ -204,8 +206,8 @@ class Scope:
                 names, first = ", ".join(free[:5]), explain(str(error))
                 why = f"the input is {show(self.input)}, so one free name stands for it: there are {names}"
                 raise ExpressionError(why, first.line, first.column) from error
-            return free[0] if free else INPUT
-        return INPUT
+            return free[0] if free else self._whole
+        return self._whole
 
     def _environment(self, variables: Mapping[str, str]) -> "_Environment":
         types = {name: self._cel.Type(text) for name, text in variables.items()}
@@ -225,7 +227,7 @@ class Scope:
         if not path or not self.is_record:
             return ""
         known, begun = self._fields, []
-        if path[0] == INPUT:
+        if path[0] == self._whole:
             begun.append(path.pop(0))
         for part in path[:-1]:
             meaning = resolve(known[part].type, self.declared) if part in known else self.input
@@ -279,12 +281,13 @@ def compile_map(source: str, input_type: Type, output_type: Type | None, declare
     return Expression(source, output, _compile_to_run(source, scope, made, output))
 
 
-def compile_filter(source: str, input_type: Type, declared: Declared) -> Expression:
+def compile_filter(source: str, input_type: Type, declared: Declared, whole: str = INPUT) -> Expression:
     """See `door.compile_predicate`."""
-    scope, tree = _check(source, input_type, declared)
+    scope, tree = _check(source, input_type, declared, whole)
     made, output = tree.type_of(tree.root), Primitive("bool")
     if made.name not in {"BOOL", "DYN"}:
-        why = f"the expression makes {show_made(made)}, but a filter asks for a bool"
+        asker = "filter" if whole == INPUT else "rule"
+        why = f"the expression makes {show_made(made)}, but a {asker} asks for a bool"
         raise _error_at(tree.root, tree, source, why)
     evaluate = _compile_to_run(source, scope, made, output)
     if made.name == "BOOL":
@@ -298,7 +301,7 @@ def compile_filter(source: str, input_type: Type, declared: Declared) -> Express
     return Expression(source, output, evaluate_bool)
 
 
-def _check(source: str, input_type: Type, declared: Declared) -> tuple[Scope, Tree]:
+def _check(source: str, input_type: Type, declared: Declared, whole: str = INPUT) -> tuple[Scope, Tree]:
     """Check the names and types of a source. Raises `ExpressionError`."""
     if len(source) > MAX_SOURCE:
         raise ExpressionError(f"an expression has at most {MAX_SOURCE} characters")
@@ -306,7 +309,7 @@ def _check(source: str, input_type: Type, declared: Declared) -> tuple[Scope, Tr
         raise ExpressionError("an expression is text without null characters and lone surrogates")
     if not source.strip():
         raise ExpressionError("an expression is expected")
-    scope = Scope(source, input_type, declared)
+    scope = Scope(source, input_type, declared, whole)
     tree = scope.check_types()
     made = tree.type_of(tree.root)
     if not made.is_json:

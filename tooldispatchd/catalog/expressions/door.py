@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.meanings import Declared
-from tooldispatchd.catalog.types import Type
+from tooldispatchd.catalog.types import Field, Primitive, Record, Type
 
 INPUT: Final = "input"
 # Names that CEL keeps for its types; a field of such a name is reached as `input.int` only.
@@ -65,6 +65,18 @@ def compile_expression(
     from tooldispatchd.catalog.expressions import compiler  # noqa: PLC0415
 
     return compiler.compile_map(source, input_type, output_type, declared)
+
+
+def compile_rule(source: str, *, input_type: Type) -> Expression:
+    """A rule: it makes a bool of a record `call` with the fields `input`, `tool`, `profile` and `agent`.
+
+    Raises `ExpressionError`.
+    """
+    from tooldispatchd.catalog.expressions import compiler  # noqa: PLC0415
+
+    texts = (Field(name, Primitive("string"), optional=False) for name in ("tool", "profile", "agent"))
+    record = Record((Field(INPUT, input_type, optional=False), *texts))
+    return compiler.compile_filter(source, record, {}, "call")
 
 
 def compile_predicate(source: str, *, input_type: Type, declared: Declared) -> Expression:

@@ -4,6 +4,7 @@ They are tables that an author could have written: whoever runs the tools knows 
 cannot be used is left out, with the reason; what is wrong with the document or the table as a whole are problems.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -30,6 +31,7 @@ from tooldispatchd.catalog.openapi.security import MissingCredentials, Supplied,
 from tooldispatchd.catalog.openapi.swagger import modern_document, modern_operation
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.speckinds import MAX_TAGS, TAG_PATTERN
 
 DEPRECATED: Final = "it is deprecated, and no entry of operations names it"
 # Some seven kilobytes each; only Microsoft's Graph has more, which nobody offers whole.
@@ -73,6 +75,11 @@ class AdaptedApi(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
     needs: dict[MissingCredentials, int] = {}
     title: str = ""
+
+    def table_of(self, tool: str) -> Object:
+        """The table of a tool, with those tags of its operation that a configuration may have."""
+        tags = [tag for tag in self.tags[tool] if re.match(TAG_PATTERN, tag)][:MAX_TAGS]
+        return {**self.tools[tool], "tags": tags}
 
 
 def adapt(source: ApiSource, name: str, spec: OpenApiSpec, *, is_tried: bool = False) -> AdaptedApi:

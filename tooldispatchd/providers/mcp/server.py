@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from tooldispatchd.catalog.schemas import Check
-from tooldispatchd.catalog.traits import READ_ONLY, hints_in
+from tooldispatchd.catalog.traits import hints_in
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.http.reach import Reach
 from tooldispatchd.wire.faults import Code, Fault
@@ -80,11 +80,6 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     params: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """HTTP headers that repeat some of its arguments, and where each lies in them (revision 2026-07-28)."""
     rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
-
-    @property
-    def says_read_only(self) -> bool:
-        """Whether its server says that it changes nothing."""
-        return READ_ONLY in self.hints
 
     @property
     def hints(self) -> tuple[str, ...]:

@@ -1,0 +1,206 @@
+"""Calls that somebody is asked about, and rules of which they must be true."""
+
+import hashlib
+import json
+from typing import Final, cast
+
+import pytest
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tests.agent.calls.test_auditing import Book
+from tests.agent.fakes import Agent, HeldPlan, code_of, fault_of, open_runtime
+from tooldispatchd.agent.calls.plans import governed
+from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.policy import CallPolicy
+from tooldispatchd.catalog.policyspec import RuleSpec
+from tooldispatchd.catalog.rules import Approving
+from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec, ToolSpec
+
+ANSWERS: Final = {"__port": "hello", "answers": ["approve"]}
+ASKS: Final = CallPolicy(approvings=(Approving(("tools", "held"), "held asks each time"),))
+
+
+def catalog_of(**tools: ToolSpec) -> Catalog:
+    """These tools; agents of `worker` are answered for by those of `boss`."""
+    names = tuple(tools)
+    built = build_catalog(
+        Config(
+            tools=tools,
+            agents={
+                "default": ProfileSpec(tools=names),
+                "worker": ProfileSpec(tools=names, approver="boss"),
+                "boss": ProfileSpec(approver=True),
+            },
+            limits=LimitsSpec(approve_s=30),
+        )
+    )
+    assert isinstance(built, Catalog), built
+    return built
+
+
+def echo(**keys: object) -> ToolSpec:
+    return ToolSpec(type="{path: string} -> {path: string}", inline="id", **keys)  # type: ignore[arg-type]  # its own
+
+
+async def heard(agent: Agent, port: str) -> dict[str, object]:
+    line = cast("dict[str, object]", await agent.hear())
+    assert line.get("__port", "tool_resp") == port, line
+    return line
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "detail"),
+    [
+        (echo(when="input.path != 'no'"), "yes", None),
+        (echo(when="input.path != 'no'"), "no", "t is refused: only where input.path != 'no'"),
+        (echo(when=(RuleSpec(rule="input.path == 'yes'", reason="my reason"),)), "no", "t is refused: my reason"),
+        (echo(when="tool == 't' && profile == 'default' && agent == ''"), "yes", None),
+        (echo(when="int(input.path) == 1"), "1", None),
+        (echo(when="int(input.path) == 1"), "no", "t is refused: only where int(input.path) == 1 (no answer: "),
+        (echo(when="input.path != ''"), "x" * 100_000, "t is refused: only where input.path != '' (no answer: "),
+        (echo(approve="input.path == 'ask'"), "yes", None),
+        (echo(approve="destructive", read_only=True), "yes", None),
+        # Nobody is there to be asked.
+        (echo(approve="input.path == 'ask'"), "ask", "t may not run: nobody is there to be asked"),
+        (echo(approve="int(input.path) == 1"), "no", "t may not run: nobody is there to be asked"),
+        (echo(approve="always"), "yes", "t may not run: nobody is there to be asked"),
+        (echo(approve="destructive"), "yes", "t may not run: nobody is there to be asked"),
+    ],
+)
+async def test_rules_let_a_call_go_on_or_refuse_it_with_their_reason(
+    tool: ToolSpec, path: str, detail: str | None
+) -> None:
+    async with open_runtime(catalog_of(t=tool)) as runtime:
+        agent = Agent(runtime)
+        await agent.call("1", "t", input={"path": path})
+        line = await agent.hear()
+        if detail is None:
+            assert line == {"id": "1", "content": f'{{"path":"{path}"}}', "is_error": False}
+        else:
+            fault = fault_of(line)
+            assert str(fault["detail"]).startswith(detail)
+            assert (fault["category"], fault["ran"]) == ("denied", "no")
+        await agent.end_input()
+
+
+async def test_a_call_runs_once_it_is_allowed_with_the_input_that_was_shown(autojump_clock: MockClock) -> None:
+    held = HeldPlan()
+    async with open_runtime(catalog_of(), held) as runtime:
+        governed(runtime, held, ASKS)
+        agent = Agent(runtime)
+        await agent.say(ANSWERS)
+        await heard(agent, "ready")
+        await agent.send(b'{"id":"1","name":"held","input":{"a": 1.0, "a": 2}}\n')
+        asked = await heard(agent, "approve_req")
+        digest = hashlib.sha256(b'{"a":2}').hexdigest()
+        expected = {"name": "held", "input": {"a": 2}, "reason": "held asks each time", "sha256": digest, "call": "1"}
+        assert asked == {"__port": "approve_req", "id": asked["id"]} | expected
+        assert held.started == []
+        await agent.say({"__port": "approve_resp", "id": asked["id"], "allow": True})
+        await wait_all_tasks_blocked()
+        call = held.running["1"]
+        assert (bytes(call.line), call.approval) == (b'{"a":2}', call.approval)
+        assert call.approval is not None
+        assert (call.approval.by, call.approval.sha256, call.approval.remembered) == ("default", digest, False)
+        held.finish("1")
+        await agent.hear()
+        await agent.end_input()
+
+
+async def test_a_verdict_that_is_remembered_holds_for_this_input_alone(autojump_clock: MockClock) -> None:
+    held, book = HeldPlan(), Book()
+    async with open_runtime(catalog_of(), held, audit=book) as runtime:
+        governed(runtime, held, ASKS)
+        agent = Agent(runtime)
+        await agent.say(ANSWERS)
+        await heard(agent, "ready")
+        for number, allow in (("1", True), ("2", False)):
+            await agent.call(number, "held", input=number)
+            asked = await heard(agent, "approve_req")
+            verdict = {"allow": allow, "remember": True, "reason": "as I say"}
+            await agent.say({"__port": "approve_resp", "id": asked["id"], **verdict})
+            await wait_all_tasks_blocked()
+        held.finish("1")
+        told = {str(line["id"]): line for line in [await heard(agent, "tool_resp") for _ in "12"]}
+        assert (fault_of(told["2"])["error"], fault_of(told["2"])["reason"]) == ("approval_refused", "as I say")
+        await agent.call("3", "held", input="1")
+        await agent.call("4", "held", input="2")
+        assert code_of(await agent.hear()) == "approval_refused"
+        await wait_all_tasks_blocked()
+        held.finish("3")
+        await agent.hear()
+        await agent.end_input()
+    allowed = "default sha256:" + hashlib.sha256(b'"1"').hexdigest()
+    assert {each.id: each.approval for each in book.ended} == {
+        "1": allowed,
+        "2": None,
+        "3": f"{allowed} remembered",
+        "4": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "detail"),
+    [
+        ([], "approval_refused", "held may not run: nobody answered within 30 s"),
+        ([{"__port": "tool_cancel", "id": "1"}], "cancelled", "the call was cancelled"),
+    ],
+)
+async def test_a_question_ends_with_its_limit_or_with_its_call_and_a_late_answer_is_ignored(
+    lines: list[dict[str, object]], code: str, detail: str, autojump_clock: MockClock
+) -> None:
+    held = HeldPlan()
+    async with open_runtime(catalog_of(), held) as runtime:
+        governed(runtime, held, ASKS)
+        agent = Agent(runtime)
+        await agent.say(ANSWERS)
+        await heard(agent, "ready")
+        await agent.call("1", "held", input=1)
+        asked = await heard(agent, "approve_req")
+        await agent.say(*lines)
+        fault = fault_of(await agent.hear())
+        assert (fault["error"], fault["detail"]) == (code, detail)
+        await agent.say({"__port": "approve_resp", "id": asked["id"], "allow": True})
+        await wait_all_tasks_blocked()
+        assert held.started == []
+        await agent.end_input()
+
+
+async def test_the_deadline_of_a_call_counts_while_somebody_is_asked(autojump_clock: MockClock) -> None:
+    held = HeldPlan()
+    async with open_runtime(catalog_of(), held) as runtime:
+        governed(runtime, held, ASKS)
+        agent = Agent(runtime)
+        await agent.say(ANSWERS)
+        await heard(agent, "ready")
+        await agent.call("1", "held", input=1, deadline_ms=1000)
+        await heard(agent, "approve_req")
+        fault = fault_of(await agent.hear())
+        assert (fault["error"], fault["stage"], fault["ran"]) == ("timeout", "approval", "no")
+        await agent.end_input()
+
+
+async def test_an_approver_answers_for_agents_of_other_profiles_and_a_job_waits_for_it(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_runtime(catalog_of(t=echo(approve="always"))) as runtime:
+        boss, worker = Agent(runtime), Agent(runtime)
+        await worker.say({"__port": "hello", "profile": "worker", "answers": ["approve"]})
+        await heard(worker, "ready")
+        await worker.call("0", "t", input={"path": "a"})
+        assert code_of(await worker.hear()) == "approval_refused"
+        await boss.say({"__port": "hello", "profile": "boss", "answers": ["approve"]})
+        await heard(boss, "ready")
+        await worker.call("1", "t", input={"path": "a"}, background=True)
+        job = json.loads(str((await heard(worker, "tool_resp"))["content"]))["job"]
+        asked = await heard(boss, "approve_req")
+        assert (asked["caller"], "call" in asked) == ({"profile": "worker"}, False)
+        await worker.call("2", "t", input={"path": "b"})
+        second = await heard(boss, "approve_req")
+        await boss.say({"__port": "approve_resp", "id": second["id"], "allow": True})
+        assert (await heard(worker, "tool_resp"))["content"] == '{"path":"b"}'
+        # What is still asked when it leaves is refused.
+        await boss.end_input()
+        await worker.call("3", "job_wait", input={"job": job})
+        assert "approval_refused" in str(await worker.hear())
+        await worker.end_input()

@@ -1,0 +1,55 @@
+"""What is around calls, as they use it: the channel, the other calls, whoever hears of them, what filters updates."""
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from tooldispatchd.calls.jobs import Job, Jobs
+from tooldispatchd.calls.memory import Share
+from tooldispatchd.calls.outcome import Update
+from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.session import SessionMachine
+
+
+class Hearer(Protocol):
+    """`Events` of a session, as breakers tell it of themselves."""
+
+    def breaker_moved(self, of: dict[str, object], *, is_open: bool) -> None: ...
+
+
+class SessionChannel(Protocol):
+    """`ChannelHost`, as a session uses it."""
+
+    share: Share
+    """Its share of the daemon's memory."""
+
+    def crowding(self, size: int) -> Fault | None: ...
+    def fit(self, content: str) -> str | Fault: ...
+
+    gate_key: Hashable
+    """The channel's key at gates: one for all channels of a foreign user, and for all agents below one agent."""
+
+    @property
+    def uid(self) -> int: ...
+    def has_answered(self, size: int) -> None: ...
+    @property
+    def is_behind(self) -> bool: ...
+    def flush(self) -> None: ...
+    def closed(self, agent: str | None) -> None: ...
+
+
+class SessionCalls(Protocol):
+    """`InFlight`, as the tools for jobs use it."""
+
+    @property
+    def machine(self) -> SessionMachine: ...
+    @property
+    def jobs(self) -> Jobs: ...
+    def cancel(self, key: str | Job) -> None: ...
+
+
+class UpdateFilter(Protocol):
+    """What the updates of one call go through."""
+
+    def take(self, update: Update) -> None: ...
+    def close(self) -> None:
+        """The call has ended."""

@@ -1,0 +1,54 @@
+"""Who is asked whether calls may run: the agent's own session, or one of the profile that its profile names."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from tooldispatchd.catalog.specs import ProfileSpec
+from tooldispatchd.wire.questions import Questions
+from tooldispatchd.wire.session import SessionMachine
+
+APPROVE = "approve"
+
+
+class AskedSession(Protocol):
+    """A session, as it is asked."""
+
+    machine: SessionMachine
+    profile: str
+
+    @property
+    def questions(self) -> Questions: ...
+    def flush(self) -> None: ...
+
+
+class Approvers:
+    """The sessions whose agents are asked about calls of others, by profile, in the order in which they came."""
+
+    __slots__ = ("_present", "_specs")
+
+    def __init__(self, specs: Mapping[str, ProfileSpec]) -> None:
+        self._specs = specs
+        self._present: dict[str, dict[AskedSession, None]] = {}
+
+    def note(self, session: AskedSession) -> None:
+        """The session is open, or has said what it answers."""
+        spec = self._specs.get(session.profile)
+        if spec is not None and spec.approver is True and APPROVE in session.machine.asked.answers:
+            self._present.setdefault(session.profile, {})[session] = None
+
+    def forget(self, session: AskedSession) -> None:
+        """The session is over. Idempotent."""
+        self._present.get(session.profile, {}).pop(session, None)
+
+    def of(self, session: AskedSession) -> AskedSession | None:
+        """Who is asked about calls of a session; None where nobody is there who answers that."""
+        spec = self._specs.get(session.profile)
+        if spec is None or not isinstance(spec.approver, str):
+            return session if APPROVE in session.machine.asked.answers else None
+        return next((each for each in self._present.get(spec.approver, ()) if each.machine.accepts), None)
+
+
+def answerer(session: AskedSession) -> str:
+    """Its agent, as the record of an approval names it."""
+    agent = session.machine.agent
+    return session.profile if agent is None else f"{session.profile}/{agent}"

@@ -169,14 +169,25 @@ def test_what_cannot_be_opened_is_told(kind: str, tmp_path: Path) -> None:
         open_reader(f"{kind}:{tmp_path / 'missing'}")
 
 
-def test_lines_that_are_no_records_are_told(tmp_path: Path) -> None:
-    (tmp_path / "audit").write_bytes(b"something else\n")
-    with pytest.raises(AuditStoreError, match="a line that is no record"):
-        open_reader(f"jsonl:{tmp_path / 'audit'}").latest(ALL, 0)
-    store = opened("jsonl", tmp_path / "audit")
-    with pytest.raises(AuditStoreError, match="a line that is no record"):
-        store.tidy(NOW)
+def test_what_a_killed_daemon_left_of_a_line_hides_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    store = opened("jsonl", path)
+    with path.open("ab") as file:
+        file.write(b'{"at":1,"to')
+    store.write(calls(1), [])
+    assert open_reader(f"jsonl:{path}").latest(ALL, 0) == calls(1)
     store.close()
+
+
+def test_a_file_that_begins_with_half_a_line_is_put_aside(tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    path.write_bytes(b'{"at":1,"to\n')
+    path.chmod(0o644)
+    store = opened("jsonl", path)
+    assert store.tidy(NOW)
+    store.close()
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+    assert path.stat().st_size == 0
 
 
 def test_a_file_that_is_something_else_is_no_store(tmp_path: Path) -> None:

@@ -215,6 +215,8 @@ def test_the_longest_line_is_served_and_a_longer_one_is_refused_by_its_id(tmp_pa
     frame = len(request("1", ""))
     with scene(tmp_path, grows_by=64 * MIB) as stage:
         [peer] = stage.enter()
+        peer.say({"__port": "hello", "max_output": 16 * MIB})
+        assert peer.hear()["__port"] == "ready"
         longest = request("1", "x" * (8 * MIB - frame + 1))
         assert len(longest) == 8 * MIB + 1  # with its newline
         [heard] = pump(peer, longest, 1)

@@ -26,6 +26,7 @@ def test_initialize_opens_a_session_and_is_answered_when_it_is_ready() -> None:
         "profile": "web",
         "token": "secret",
         "answers": ["elicitation"],
+        "max_output": 2**40,
     }
     assert stage.told() == []
     stage.daemon(**{**READY, "port": "ready", "id": "hello-1"})

@@ -30,16 +30,15 @@ TOO_MANY: Final = {
 }
 
 
-# Cut from longer texts, so that what is left of a secret may stand at their ends.
-_CUT: Final = frozenset({"stdout_tail", "stderr_tail"})
-
-
 def without_secrets(fault: Fault, masker: Masker) -> Fault:
-    """The fault as its agent is told it; the same one where it holds no secret."""
+    """The fault as its agent is told it; the same one where it holds no secret, nor what is left of one at an end.
+
+    Tails are cut from longer texts, and so are exceptions: where, a tool's input may have a say in.
+    """
     if not masker:
         return fault
-    detail = masker.mask(fault.detail)
-    extras = {key: masker.mask_value(value, is_cut=key in _CUT) for key, value in fault.extras.items()}
+    detail = masker.mask_cut(fault.detail)
+    extras = {key: masker.mask_value(value, is_cut=True) for key, value in fault.extras.items()}
     return fault if detail == fault.detail and extras == fault.extras else Fault(fault.code, detail, extras)
 
 

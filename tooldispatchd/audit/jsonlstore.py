@@ -54,6 +54,7 @@ class JsonlStore:
     def _open(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(self._path, flags, 0o600)
+        os.fchmod(fd, 0o600)
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = fd
@@ -80,6 +81,9 @@ class JsonlStore:
                 self._open()
             with self._alone():
                 size = os.fstat(self._fd).st_size
+                if size and os.pread(self._fd, 1, size - 1) != b"\n":
+                    # Another daemon was killed while it wrote.
+                    lines = b"\n" + lines
                 try:
                     written = os.write(self._fd, lines)
                     while written < len(lines):
@@ -105,10 +109,11 @@ class JsonlStore:
                     runs.pop(note.run, None)
         return list(runs.items())
 
-    def tidy(self, now: float) -> None:
-        """Put the file aside where it is large or old, and remove those whose time is over."""
+    def tidy(self, now: float) -> bool:
+        """Put the file aside where it is large or old, and remove what is too old; whether one was put aside."""
         with _told("tidy", self._path):
-            if self._is_current and self._is_over(now):
+            is_over = self._is_current and self._is_over(now)
+            if is_over:
                 with self._alone():
                     aside = self._path.with_name(f"{self._path.name}.{time.strftime(_STAMP, time.gmtime(now))}")
                     # One that was put aside within this second stays what it is.
@@ -121,6 +126,7 @@ class JsonlStore:
                 # It was last written to when it was put aside.
                 if size > self._max_bytes or aside.stat().st_mtime < now - self._keep_s:
                     aside.unlink()
+        return is_over
 
     def _is_over(self, now: float) -> bool:
         if os.fstat(self._fd).st_size > self._max_bytes // PARTS:
@@ -128,7 +134,10 @@ class JsonlStore:
         first = os.pread(self._fd, MAX_LINE_BYTES, 0).partition(b"\n")[0]
         if not first:
             return False
-        at = (_decode_note if first.startswith(_NOTE) else _decode)(first).at
+        try:
+            at = (_decode_note if first.startswith(_NOTE) else _decode)(first).at
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return True  # half of a line is all that is left of it
         return at < now - self._keep_s / PARTS
 
     def close(self) -> None:
@@ -188,11 +197,18 @@ class JsonlReader:
                 if not line.endswith(b"\n"):
                     break
                 offset += len(line)
-                if not line.startswith(_NOTE):
-                    record = _decode(line)
-                    if wanted.admits(record):
-                        yield record
+                # What is left of a line that a killed daemon wrote is none.
+                record = None if line.startswith(_NOTE) else _record_in(line)
+                if record is not None and wanted.admits(record):
+                    yield record
             self._read = (os.fstat(file.fileno()).st_ino, offset)
+
+
+def _record_in(line: bytes) -> CallRecord | None:
+    try:
+        return _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _asides(path: Path) -> list[Path]:
@@ -204,4 +220,5 @@ def _notes(path: Path) -> Iterator[StoreNote]:
     with path.open("rb") as file:
         for line in file:
             if line.startswith(_NOTE) and line.endswith(b"\n"):
-                yield _decode_note(line)
+                with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                    yield _decode_note(line)

@@ -166,7 +166,7 @@ def record_of(ended: EndedCall, run: str, masker: Masker) -> CallRecord:
         told.tokens,
         told.cost,
         _payload(line[: MAX_PAYLOAD + masker.longest], masker) if has_payload and line is not None else None,
-        None if ended.content is None else masker.mask(ended.content)[:MAX_PAYLOAD],
+        None if ended.content is None else masker.mask_cut(ended.content)[:MAX_PAYLOAD],
     )
 
 
@@ -176,7 +176,8 @@ def _ms(seconds: float) -> float:
 
 
 def _payload(line: bytes | bytearray, masker: Masker) -> str:
-    return masker.mask(line.decode(errors="replace"))[:MAX_PAYLOAD]
+    # What is masked is shorter then, so that the end, where half a secret may stand, is recorded too.
+    return masker.mask_cut(line.decode(errors="replace"))[:MAX_PAYLOAD]
 
 
 def _told_in(details: Raw) -> _Told:

@@ -41,7 +41,7 @@ class AuditStore(Protocol):
 
     def write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> None: ...
     def unclosed(self) -> list[tuple[str, int]]: ...
-    def tidy(self, now: float) -> None: ...
+    def tidy(self, now: float) -> bool: ...
     def close(self) -> None: ...
 
 
@@ -65,6 +65,8 @@ class Recorder:
         # Each is counted by one thread alone.
         self._put_bytes = self._taken_bytes = 0
         self._refused = self._told = 0
+        # Of the batch that is being written.
+        self._in_hand = 0
         self._untidied, self._tidied_at = 0, -math.inf
         self._is_asleep = False
         self._is_closing = False
@@ -75,9 +77,7 @@ class Recorder:
 
     def put(self, ended: EndedCall) -> None:
         """Have the call recorded."""
-        size = 0 if ended.input is None else len(ended.input)
-        if ended.content is not None:
-            size += len(ended.content)
+        size = _size_of(ended)
         if len(self._queue) >= MAX_QUEUED or self._put_bytes - self._taken_bytes + size > MAX_QUEUED_BYTES:
             self._refused += 1
         else:
@@ -101,8 +101,8 @@ class Recorder:
         self._closing.set()
         self._woken.set()
         self._thread.join(FLUSH_S)
-        left = len(self._queue) + self._refused - self._told
-        if self._thread.is_alive():
+        left = len(self._queue) + self._in_hand + self._refused - self._told
+        if left:
             self._log.warning("audit records lost", count=left, detail="the store has not taken them in time")
 
     # --- in the writer's ---
@@ -139,7 +139,7 @@ class Recorder:
         records: list[CallRecord] = []
         while queue and len(records) < BATCH:
             ended = queue.popleft()
-            size += len(ended.input or b"") + len(ended.content or "")
+            size += _size_of(ended)
             records.append(record_of(ended, self._run, self._masker))
         self._taken_bytes += size
         self._untidied += len(records)
@@ -147,6 +147,7 @@ class Recorder:
 
     def _write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> None:
         has_failed = False
+        self._in_hand = len(records)
         while True:
             try:
                 self._store.write(records, notes)
@@ -157,9 +158,10 @@ class Recorder:
                 if self._closing.wait(RETRY_S):
                     if records:
                         self._log.warning("audit records lost", count=len(records), detail="the daemon has ended")
-                    return
+                    break
             else:
-                return
+                break
+        self._in_hand = 0
 
     def _lost(self) -> list[StoreNote]:
         """A note of what had no room since the last one; the log says it too."""
@@ -189,14 +191,20 @@ class Recorder:
             return
         self._untidied, self._tidied_at = 0, time.monotonic()
         try:
-            self._store.tidy(time.time())
+            if self._store.tidy(time.time()):
+                # The file that says that this run goes on was put aside.
+                self._store.write([], [self._note("opened")])
         except AuditStoreError as error:
             self._log.warning("audit store failed", detail=str(error))
 
 
+def _size_of(ended: EndedCall) -> int:
+    return len(ended.input or b"") + len(ended.content or "") + len(ended.details or b"")
+
+
 def _is_running(pid: int) -> bool:
-    """Whether there is such a process; another one may have its number by now."""
-    return Path(f"/proc/{pid}").exists()
+    """Whether there is such a process; another one may have its number by now, as this one has in a container."""
+    return pid != os.getpid() and Path(f"/proc/{pid}").exists()
 
 
 @contextmanager

@@ -56,7 +56,11 @@ class SqliteStore:
         self._inserts: dict[int, str] = {}
         with _told("open", path):
             # What SQLite makes beside the file has the file's own mode.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                os.fchmod(fd, 0o600)
+            finally:
+                os.close(fd)
             self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             self._prepare()
 
@@ -99,8 +103,8 @@ class SqliteStore:
                 f"SELECT run, pid FROM notes WHERE event = 'opened' AND run NOT IN ({ended})"  # noqa: S608  # constants
             ).fetchall()
 
-    def tidy(self, now: float) -> None:
-        """Remove what is too old, and the oldest where the store is too large."""
+    def tidy(self, now: float) -> bool:
+        """Remove what is too old, and the oldest where the store is too large; what says of runs stays where it is."""
         with _told("tidy", self._path):
             # They come in the order in which calls end: an index of times would cost each record, and this little.
             oldest = f"SELECT n FROM calls ORDER BY n LIMIT {PIECE}"  # noqa: S608  # constants
@@ -113,6 +117,7 @@ class SqliteStore:
                     break
                 self._delete("n <= ?", (first + min(PIECE, (last - first) // 8),))
             self._db.execute("DELETE FROM notes WHERE at < ?", (now - self._keep_s,))
+        return False
 
     @property
     def _size(self) -> int:

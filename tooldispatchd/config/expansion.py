@@ -212,7 +212,9 @@ def _is_argument(path: Path) -> bool:
 
 
 def expand_file(text: str, environ: Mapping[str, str], directory: FilePath) -> FilePath | None:
-    """The file that `text` names, or None where `expand` has a problem with it."""
+    """The file that `text` names, or None where `expand` has a problem with it; of a command it has none."""
+    if "${command:" in text:
+        return None
     place = KeyLocation(("plumb", 0), {0: text})
     sources = SecretSources(environ, directory)
     if _expand_place(place, text, _Meaning.FILE, sources=sources, environ=environ, directory=directory):

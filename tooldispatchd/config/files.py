@@ -87,6 +87,8 @@ def read_named(
     files: dict[FilePath, NamedFile] = {}
     problems: list[Problem] = []
     for index, name in enumerate(cast("list[object]", named)):
+        if isinstance(name, str) and "${command:" in name:
+            problems.append(Problem((key, index), "no command is run for the name of a file", value=name))
         path = expand_file(name, environ, config.absolute().parent) if isinstance(name, str) and name else None
         if path is None:
             continue

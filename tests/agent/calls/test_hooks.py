@@ -128,11 +128,11 @@ async def test_hooks_are_asked_in_the_order_of_the_file_and_after_the_call_in_th
     assert (await told(catalog, "echo", "-"))["content"] == '{"text":"-abBA"}'
 
 
-async def test_what_a_hook_puts_in_an_answer_is_masked_too() -> None:
-    hooks, tools = asked("h", after="{'output': {'text': 'it is s3cret-token'}}")
+async def test_a_hook_sees_an_answer_that_is_masked() -> None:
+    hooks, tools = asked("h", after="{'output': {'text': 'it is ' + string(call.output.text)}}")
     tools["echo"] = ToolSpec(type="{text: string} -> {text: string}", inline="id", redact=True)
     catalog = msgspec.structs.replace(catalog_of(hooks, tools), masker=Masker(["s3cret-token"]))
-    assert (await told(catalog, "echo", "hi"))["content"] == '{"text":"it is …"}'
+    assert (await told(catalog, "echo", "s3cret-token"))["content"] == '{"text":"it is …"}'
 
 
 async def test_a_stage_of_a_chain_is_asked_about_as_a_call_is() -> None:

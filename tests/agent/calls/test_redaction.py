@@ -53,6 +53,24 @@ async def test_an_answer_is_masked_with_all_that_stands_beside_it(autojump_clock
     assert (heard["content"], heard["details"]) == ('{"k":"…"}', {"d": "…"})
 
 
+async def test_digits_of_a_number_stay_and_its_line_is_json(autojump_clock: MockClock) -> None:
+    held = HeldPlan()
+    catalog = msgspec.structs.replace(small_catalog(), masker=Masker(["12345678"]))
+    given = Answer('{"pin":12345678,"as":"12345678"}', details=Raw(b'{"n":312345678}'))
+    async with open_runtime(catalog, held) as runtime:
+        governed(runtime, held, REDACTS)
+        agent = Agent(runtime)
+        await agent.say({"__port": "hello", "details": True})
+        await agent.hear()
+        await agent.call("1", "held")
+        await wait_all_tasks_blocked()
+        held.finish("1", given)
+        heard = await agent.hear()
+        await agent.end_input()
+    assert isinstance(heard, dict)
+    assert (heard["content"], heard["details"]) == ('{"pin":12345678,"as":"…"}', {"n": 312345678})
+
+
 async def test_a_long_answer_is_masked_too(autojump_clock: MockClock) -> None:
     text = f"{'x' * 100_000}{SECRET} 1 {SECRET}{'y' * 100_000}"
     heard = await answered(Answer(QuotedText(json.dumps(text).encode(), len(text))))

@@ -4,15 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
+import trio
 from msgspec import Raw
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.agent.fakes import PATIENCE_S, Agent, HeldPlan, code_of, open_runtime, small_catalog
+from tests.agent.fakes import PATIENCE_S, Agent, HeldPlan, Ledger, code_of, open_runtime, small_catalog
 from tooldispatchd.agent.calls.call import Call, Step
 from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.calls.outcome import Answer, Outcome
-from tooldispatchd.calls.stages import StepOrder
+from tooldispatchd.calls.stages import StepOrder, Waits
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.catalog.policyspec import BudgetSpec, Overflow
@@ -292,3 +293,77 @@ async def test_a_stage_of_a_chain_is_no_answer_that_a_model_gets(tmp_path: Path)
         assert isinstance(line, dict)
         assert told(line)["bytes"] == 3000
         await agent.end_input()
+
+
+class _AskStep(Step):
+    """Has a call wait for `done` on its way back, or fails as a defect would."""
+
+    __slots__ = ("_fails", "done")
+
+    def __init__(self, *, fails: bool = False) -> None:
+        super().__init__(StepOrder.AFTER_HOOK)
+        self._fails = fails
+        self.done = trio.Event()
+
+    def give(self, call: Call, outcome: Outcome) -> Outcome | Waits | None:
+        return call.aside(self._ask, given=outcome)
+
+    async def _ask(self) -> None:
+        if self._fails:
+            raise ValueError("a defect")
+        await self.done.wait()
+
+
+async def test_a_step_that_fails_on_the_way_back_ends_its_call_once(autojump_clock: MockClock) -> None:
+    held = HeldPlan()
+    held.add(_AskStep(fails=True))
+    async with open_runtime(small_catalog(), held) as runtime:
+        ledger = runtime.setup.log
+        assert isinstance(ledger, Ledger)
+        agent = Agent(runtime)
+        assert code_of(await answered(runtime, held, Answer("1"), agent=agent)) == "internal_error"
+        await agent.end_input()
+        assert [type(error) for error in ledger.incidents] == [ValueError]
+        ledger.incidents.clear()
+
+
+async def test_the_limit_of_a_tool_is_over_with_the_tool(autojump_clock: MockClock) -> None:
+    held = HeldPlan()
+    held.limit_s = 5.0
+    asking = _AskStep()
+    held.add(asking)
+    async with open_runtime(small_catalog(), held) as runtime:
+        agent = Agent(runtime)
+        await agent.call("1", "held", input=None)
+        await agent.call("2", "held", input=None, deadline_ms=10_000)
+        await wait_all_tasks_blocked()
+        held.finish("1", Answer("1"))
+        held.finish("2", Answer("2"))
+        # What its agent allows is not.
+        assert code_of(await agent.hear()) == "timeout"
+        await trio.sleep(20)
+        asking.done.set()
+        line = await agent.hear()
+        assert isinstance(line, dict)
+        assert (line["id"], line["content"]) == ("1", "1")
+        await agent.end_input()
+
+
+async def test_an_answer_that_cannot_wait_to_be_cut_holds_no_memory(tmp_path: Path, autojump_clock: MockClock) -> None:
+    class GivenStep(Step):
+        def take(self, _call: Call) -> Outcome:
+            return Answer("x" * (64 * KIB), kind=ContentKind.TEXT)
+
+    held = HeldPlan()
+    held.add(GivenStep(StepOrder.CACHE))
+    catalog = build_catalog(Config(limits=LimitsSpec(waiting=1)))
+    assert isinstance(catalog, Catalog)
+    async with open_runtime(catalog, held, spool=tmp_path) as runtime:
+        bounded(runtime, held)
+        agent = Agent(runtime)
+        await agent.say(*[{"id": str(number), "name": "held", "input": None} for number in range(8)])
+        ends = [await agent.hear() for _ in range(8)]
+        assert {code_of(line) for line in ends if isinstance(line, dict) and line.get("fault")} == {"queue_full"}
+        await agent.end_input()
+        assert await agent.hear_all() == []
+        assert runtime.state.memory.held == 0

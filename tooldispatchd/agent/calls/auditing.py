@@ -5,7 +5,7 @@ the moment it comes, as without.
 """
 
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Raw, UnsetType
 
@@ -20,6 +20,8 @@ from tooldispatchd.wire.messages import QuotedText, ShortReq
 from tooldispatchd.wire.session import SessionMachine
 
 AuditedCall = ShortReq | AgentCall
+# How much of an id and of a name is recorded: an agent may ask for a tool by a name of megabytes.
+SHOWN: Final = 256
 
 
 class AuditSink(Protocol):
@@ -75,8 +77,8 @@ class SessionAudit:
             EndedCall(
                 self._caller,
                 time.time() - took_s,
-                call.id,
-                call.name,
+                call.id[:SHOWN],
+                call.name[:SHOWN],
                 None if plan is None else plan.provider,
                 raw or None,
                 bytes_in,

@@ -11,7 +11,6 @@ differ in how they end, and in where their task runs.
 
 import math
 from collections.abc import Awaitable, Callable, Container, Iterable
-from enum import Enum
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -20,7 +19,7 @@ import trio
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.agent.calls.checking import Checking, Now, Reader
-from tooldispatchd.agent.calls.sessionchannel import Hearer, SessionCalls, SessionChannel, UpdateFilter
+from tooldispatchd.agent.calls.sessionchannel import Hearer, Lookup, SessionCalls, SessionChannel, UpdateFilter
 from tooldispatchd.agent.calls.spool import Spool
 from tooldispatchd.agent.calls.starter import Starter
 from tooldispatchd.agent.faults import CANCELLED, queue_full
@@ -148,6 +147,7 @@ class Plan:
         "offered",
         "provider",
         "read",
+        "reads_again",
         "rendered",
         "starts_agents",
         "steps",
@@ -172,6 +172,7 @@ class Plan:
         self.steps: tuple[Step, ...] = (READ, OWN_PLACE)
         # Whether any of them does something on the way back, and whether none comes before the input is read.
         self.gives = False
+        self.reads_again = False
         self.is_read_first = True
         # Whether an agent that ends a call early is told what its tool said at that.
         self.tells_end = True
@@ -182,6 +183,7 @@ class Plan:
         """Have these steps too, each in its place."""
         self.steps = tuple(sorted((*self.steps, *steps), key=lambda step: step.order))
         self.gives = any(type(step).give is not Step.give for step in self.steps)
+        self.reads_again = any(step.order in {StepOrder.RETRY, StepOrder.AFTER_HOOK} for step in self.steps)
         self.is_read_first = all(step.order is not StepOrder.BEFORE_HOOK for step in self.steps)
 
     def remove(self, order: StepOrder) -> None:
@@ -196,15 +198,6 @@ class Plan:
         latency_ms, queued_ms = round(latency_s * 1000, 3), round(queued_s * 1000, 3)
         left_out = dropped or UNSET
         return CallMeta(latency_ms, queued_ms, self.kind, self.provider, bytes_in, bytes_out, dropped=left_out)
-
-
-class Lookup(Enum):
-    """The answer of `find` where there is neither a plan nor a fault yet."""
-
-    HOLD = "the server that may offer it is still starting"
-
-
-HOLD: Final = Lookup.HOLD
 
 
 class SessionTools(Protocol):
@@ -283,6 +276,7 @@ class Call:
         "dropped",
         "grace",
         "halt",
+        "has_begun",
         "id",
         "input",
         "leave_queue",
@@ -326,6 +320,7 @@ class Call:
         self.grace: Grace | None = None
         self.queued_at = 0.0
         self.tries = 1
+        self.has_begun = False  # in this try
         self.lookup: CallLookup | None = None
         # Where it waits and that is no gate: takes it out of there.
         self.leave_queue: Callable[[], object] | None = None
@@ -402,7 +397,9 @@ class Call:
         """Go on to a state in which the call may stay for `limit_s` seconds from `since` (now) on."""
         machine = self.machine
         machine.apply(event)
-        when = machine.allow(limit_s, trio.current_time() if since is None else since)
+        self._arm(machine.allow(limit_s, trio.current_time() if since is None else since))
+
+    def _arm(self, when: float) -> None:
         self._drop_entry()
         if when < math.inf:
             self._entry = self.context.timer.add(when, self)
@@ -416,6 +413,16 @@ class Call:
     def is_at(self, gate: Container[object]) -> bool:
         """As `CallAbove.is_at`."""
         return self in gate or (self.above is not None and self.above.is_at(gate))
+
+    @property
+    def is_read_again(self) -> bool:
+        """Whether its input is looked at once more after its tool had it: for another try, by a hook, by the audit."""
+        return self.context.keeps_details or (self.plan is not None and self.plan.reads_again)
+
+    @property
+    def sent_line(self) -> bytes | bytearray:
+        """Its input for what runs its tool, which may make its own line of it: a copy where it is read again."""
+        return bytes(self.line) if self.is_read_again else self.line
 
     @property
     def waits_until(self) -> float:
@@ -463,6 +470,9 @@ class Call:
         if asides is not None and asides.enter(self, self.context.turns) is not GateVerdict.IN:
             return queue_full("agent")
         scope = trio.CancelScope()
+        if given is not None:
+            # However its task ends, this step has given.
+            self._at -= 1
 
         async def run_within() -> None:
             outcome: Outcome | None = None
@@ -475,8 +485,11 @@ class Call:
             if not self.has_ended:
                 self._resume(CANCELLED if scope.cancelled_caught else outcome, given)
 
-        if self.is_running:
+        ran_at = self.machine.ran_at
+        if self.is_running and ran_at is not None:
+            # Its tool's limit is over with its tool; what its agent allows is not.
             self.halt = lambda _reason: scope.cancel()
+            self._arm(self.machine.allow(math.inf, ran_at))
         else:
             self.leave_queue = scope.cancel
             self.enter(CallEvent.WAIT, math.inf)
@@ -484,8 +497,6 @@ class Call:
         return ASIDE
 
     def _resume(self, outcome: Outcome | None, given: Outcome | None) -> None:
-        if given is not None:
-            self._at -= 1
         if outcome is not None or given is not None:
             self.finish(outcome or given or CANCELLED)
         else:
@@ -500,6 +511,7 @@ class Call:
         """It has taken all steps: start its tool."""
         plan, ran_at = self.plan, self.machine.ran_at
         assert plan is not None
+        self.has_begun = True
         self.enter(CallEvent.START, plan.limit_s, since=ran_at)
         if ran_at is None:
             self.started()
@@ -514,6 +526,7 @@ class Call:
         """Take the steps anew that come after the one that gives, after so many seconds; until then it has no place."""
         self.leave_steps(outcome, to=self._at)
         self.tries += 1
+        self.has_begun = False
         self.halt = None
         self.wait()
         timer, starter = self.context.timer, self.context.starter

@@ -134,16 +134,15 @@ class BeforeStep(Step):
     def _follow(self, call: Call, answer: HookAnswer) -> Fault | None:
         if isinstance(answer.refuse, str):
             return self._hook.refused(call, answer.refuse)
+        assert call.plan is not None
+        name = answer.name if isinstance(answer.name, str) and answer.name != call.plan.name else None
+        if name is not None and not self._hook.names.admits(name):
+            raise HookAnswerError("it names a tool that its table does not let it name")
+        if name is not None and not isinstance(call, AgentCall):
+            raise HookAnswerError("a stage keeps its tool")
         if isinstance(answer.input, Raw):
             call.input = answer.input.copy()
-        assert call.plan is not None
-        if isinstance(answer.name, str) and answer.name != call.plan.name:
-            if not self._hook.names.admits(answer.name):
-                raise HookAnswerError("it names a tool that its table does not let it name")
-            if not isinstance(call, AgentCall):
-                raise HookAnswerError("a stage keeps its tool")
-            return call.rename(answer.name)
-        return None
+        return call.rename(name) if name is not None and isinstance(call, AgentCall) else None
 
 
 class AfterStep(Step):
@@ -156,7 +155,8 @@ class AfterStep(Step):
         self._hook = hook
 
     def give(self, call: Call, outcome: Outcome) -> Outcome | Waits | None:
-        if isinstance(outcome, Fault) and call.machine.ran_at is None:
+        is_hit = call.lookup is not None and call.lookup.age_s is not None
+        if isinstance(outcome, Fault) and call.machine.ran_at is None and not is_hit:
             return None
         return call.aside(partial(self._ask, call, outcome), given=outcome)
 

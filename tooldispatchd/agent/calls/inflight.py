@@ -15,9 +15,9 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
-from tooldispatchd.agent.calls.call import READ, Call, CallContext, Lookup, Plan
+from tooldispatchd.agent.calls.call import READ, Call, CallContext, Plan
 from tooldispatchd.agent.calls.redaction import redacted
-from tooldispatchd.agent.calls.sessionchannel import SessionChannel
+from tooldispatchd.agent.calls.sessionchannel import Lookup, SessionChannel
 from tooldispatchd.agent.calls.unpacking import asks_for_job
 from tooldispatchd.agent.faults import (
     CANCELLED,

@@ -257,7 +257,7 @@ class McpPlan(Plan):
         request = PendingCall(
             self._tool,
             done,
-            call.line,
+            call.sent_line,
             traceparent=call.traceparent,
             update=update,
             wanted=call.wanted,

@@ -11,7 +11,7 @@ from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.calls.stages import StepOrder, Waits
 from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.wire.faults import Fault
-from tooldispatchd.wire.messages import QuotedText
+from tooldispatchd.wire.messages import ContentKind, QuotedText
 
 
 class RedactStep(Step):
@@ -40,17 +40,29 @@ class RedactStep(Step):
 
     def _masked(self, answer: Answer) -> Answer:
         """All that is short in it; what is long stays."""
-        mask = self._masker.mask
+        content = answer.content
+        if isinstance(content, str):
+            content = self._json(content) if answer.kind is ContentKind.JSON else self._masker.mask(content)
         return msgspec.structs.replace(
             answer,
-            content=mask(answer.content) if isinstance(answer.content, str) else answer.content,
-            value=None if answer.value is None else mask(answer.value),
+            content=content,
+            value=None if answer.value is None else self._json(answer.value),
             blocks=self._raw(answer.blocks) if isinstance(answer.blocks, Raw) else answer.blocks,
             details=None if answer.details is None else self._raw(answer.details),
         )
 
     def _raw(self, text: Raw) -> Raw:
-        return Raw(self._masker.mask_bytes(bytes(text)))
+        return Raw(self._json(bytes(text).decode()).encode())
+
+    def _json(self, text: str) -> str:
+        """A text of JSON, which stays one: digits of a number may be a secret's, and are no secret there."""
+        masked = self._masker.mask(text)
+        if masked == text:
+            return text
+        try:
+            return msgspec.json.encode(self._masker.mask_value(msgspec.json.decode(text))).decode()
+        except (msgspec.DecodeError, RecursionError):
+            return masked
 
     async def _masked_in_turns(self, answer: Answer) -> Outcome:
         content, blocks = answer.content, answer.blocks

@@ -1,13 +1,23 @@
 """What is around calls, as they use it: the channel, the other calls, whoever hears of them, what filters updates."""
 
 from collections.abc import Hashable
-from typing import Protocol
+from enum import Enum
+from typing import Final, Protocol
 
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.session import SessionMachine
+
+
+class Lookup(Enum):
+    """The answer of `find` where there is neither a plan nor a fault yet."""
+
+    HOLD = "the server that may offer it is still starting"
+
+
+HOLD: Final = Lookup.HOLD
 
 
 class Hearer(Protocol):

@@ -20,7 +20,7 @@ from tooldispatchd.agent.calls.spool import new_handle
 from tooldispatchd.calls.content import of_text
 from tooldispatchd.calls.outcome import Answer, Outcome, utf8_size
 from tooldispatchd.calls.outputs import StoredOutput
-from tooldispatchd.calls.stages import StepOrder, Waits
+from tooldispatchd.calls.stages import ASIDE, StepOrder, Waits
 from tooldispatchd.catalog.policyspec import Overflow
 from tooldispatchd.checkers.pool import CheckerError
 from tooldispatchd.wire.faults import Code, Fault
@@ -57,16 +57,20 @@ class SizeStep(Step):
         if is_over and self._overflow == "error" and not outcome.is_error:
             detail = f"the answer has {size:,} bytes, and a model should get {most:,} at most"
             return Fault(Code.TOOL_FAILED, detail, {"limit": "max_output"})
-        # Its input has done its part, and makes room.
-        call.line = b""
-        crowding = call.context.channel.crowding(max(0, outcome.size - call.bytes_in))
+        room = 0
+        if not call.is_read_again:
+            # Its input has done its part, and makes room.
+            call.line, room = b"", call.bytes_in
+        crowding = call.context.channel.crowding(max(0, outcome.size - room))
         if crowding is not None:
             return crowding.ran(may_have=True)
-        # It lies here until a checker has its turn.
-        call.context.channel.share.add(outcome.size)
         is_stored = self._overflow == "store" or not is_over
         shortened = partial(_shortened, call, outcome, most if is_over else None, is_stored=is_stored)
-        return call.aside(shortened, given=outcome)
+        given = call.aside(shortened, given=outcome)
+        if given is ASIDE:
+            # It lies here until a checker has its turn.
+            call.context.channel.share.add(outcome.size)
+        return given
 
 
 UNSTATED_SIZE: Final = SizeStep()
@@ -86,7 +90,7 @@ class BudgetStep(Step):
 
     def leave(self, call: Call, outcome: Outcome) -> None:
         budget = call.context.budget
-        if budget is None or not isinstance(call, AgentCall) or call.machine.ran_at is not None:
+        if budget is None or not isinstance(call, AgentCall) or call.has_begun:
             return
         if not (isinstance(outcome, Fault) and outcome.code is Code.BUDGET_EXCEEDED):
             budget.give_back_call(call.turn)

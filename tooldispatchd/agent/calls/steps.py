@@ -36,7 +36,13 @@ from tooldispatchd.wire.faults import Category, Code, Fault
 # Who ended the call did not want it any more, or no more calls.
 _ENDED: Final = frozenset({Code.CANCELLED, Code.DRAINING})
 # Faults that say nothing of the tool: of those that ended the call, and of what it waited for.
-_ELSEWHERE: Final = _ENDED | {Code.QUEUE_FULL, Code.RATE_LIMITED, Code.TOO_MANY, Code.INTERNAL_ERROR}
+_ELSEWHERE: Final = _ENDED | {
+    Code.QUEUE_FULL,
+    Code.RATE_LIMITED,
+    Code.TOO_MANY,
+    Code.BUDGET_EXCEEDED,
+    Code.INTERNAL_ERROR,
+}
 
 GivenT = TypeVar("GivenT")
 
@@ -155,10 +161,12 @@ def _workspace_of(context: CallContext) -> Hashable | None:
 class WatchedBreaker:
     """The breaker of a table, and whoever has called through it and wants to hear of it."""
 
-    __slots__ = ("_breaking", "_hearers", "breaker")
+    __slots__ = ("_breaking", "_hearers", "_inside", "breaker")
 
     def __init__(self, breaking: Breaking) -> None:
         self.breaker: Breaker[Call] = Breaker(breaking.failures, breaking.within_s, breaking.rest_s)
+        # Calls that went through, of which nothing is known yet.
+        self._inside: set[Call] = set()
         self._breaking = breaking
         self._hearers: WeakSet[Hearer] = WeakSet()
 
@@ -171,9 +179,16 @@ class WatchedBreaker:
         hearer, now = call.context.tools.hearer, trio.current_time()
         if hearer is not None:
             self._hearers.add(hearer)
-        return None if self.breaker.enter(call, now) else self.refusal(now)
+        if not self.breaker.enter(call, now):
+            return self.refusal(now)
+        self._inside.add(call)
+        return None
 
     def leave(self, call: Call, outcome: Outcome) -> None:
+        """The call has ended so; what it is said to have ended with after that says nothing of the tool."""
+        if call not in self._inside:
+            return
+        self._inside.remove(call)
         news = self.breaker.leave(call, trio.current_time(), has_failed=has_failed(call, outcome))
         if news is not None:
             section, name = self._breaking.owner
@@ -219,6 +234,10 @@ class BreakerStep(Step):
     def take(self, call: Call) -> Fault | None:
         return self._watched.enter(call)
 
+    def give(self, call: Call, outcome: Outcome) -> None:
+        # Before other steps make another outcome of it.
+        self._watched.leave(call, outcome)
+
     def leave(self, call: Call, outcome: Outcome) -> None:
         self._watched.leave(call, outcome)
 
@@ -238,8 +257,8 @@ class RetryStep(Step):
     def give(self, call: Call, outcome: Outcome) -> Literal[Waits.WAITS] | None:
         if not isinstance(outcome, Fault) or outcome.category is not Category.UNAVAILABLE:
             return None
-        # One whose limit has passed has no time left.
-        if outcome.code in _ENDED or outcome.code is Code.TIMEOUT or call.tries >= MAX_TRIES:
+        # One whose limit has passed has no time left; and what is full here is no less so for another try.
+        if outcome.code in _ELSEWHERE or outcome.code is Code.TIMEOUT or call.tries >= MAX_TRIES:
             return None
         asked_ms = outcome.extras.get("retry_after_ms")
         asked_s = asked_ms / 1000 if isinstance(asked_ms, int | float) else 0.0

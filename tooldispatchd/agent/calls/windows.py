@@ -22,6 +22,8 @@ SHOWN_BYTES: Final = 500
 # Matches are counted up to here.
 MAX_COUNTED: Final = 100_000
 MAX_QUERY: Final = 4_096
+# As much as a line of an agent: what a query finds may be many times what it looks into.
+MAX_FOUND: Final = 8 * 1024 * 1024
 _GOES_ON, _FIRST_BITS = 0b1000_0000, 0b1100_0000
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -218,6 +220,9 @@ def _found(file: IO[bytes], asked: Look) -> bytes:
     except (msgspec.DecodeError, RecursionError):
         raise LookError("handle", "what is stored is no JSON; output_read and output_grep read any text") from None
     try:
-        return _encode(query.search(value))
+        found = _encode(query.search(value))
     except (jmespath.exceptions.JMESPathError, RecursionError, TypeError, ValueError) as error:
         raise LookError("query", " ".join(str(error).split())[:500] or "it is nested too deep") from None
+    if len(found) > MAX_FOUND:
+        raise LookError("query", f"it finds {len(found):,} bytes, more than {MAX_FOUND:,}; ask for less at once")
+    return found

@@ -197,7 +197,7 @@ class Programs:
             # Before its variables are looked at: they say where the channel is.
             ports = lent.share_streams() if program.shares_streams else None
             env |= lent.env
-        line = call.line if program.reads_text else framed(b"", call.line, b"\n")
+        line = call.sent_line if program.reads_text else framed(b"", call.sent_line, b"\n")
         run = partial(run_command, updates=updates, grace=call.grace, ports=ports)
         if program.policy is None:
             return await run(self.directly(program, lent), program.command, line, env=env)

@@ -88,12 +88,12 @@ class PythonPlan(TaskPlan):
         try:
             if self._tool.has_own_scratch:
                 # Its worker has all that is made for a call.
-                result = await self._warm.run(self._tool, call.line, self._header(call, None), side)
+                result = await self._warm.run(self._tool, call.sent_line, self._header(call, None), side)
             else:
                 async with programs.surroundings(policy, self._scratch) as around:
                     result = await self._warm.run(
                         self._tool,
-                        call.line,
+                        call.sent_line,
                         self._header(call, around.scratch),
                         side,
                         leaf=None if around.leaf is None else around.leaf.path,

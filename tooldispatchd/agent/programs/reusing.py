@@ -114,7 +114,7 @@ class Reusing:
             return await reused.run(
                 partial(self._start, program, lend),
                 program.command,
-                framed(b"", call.line, b"\n"),
+                framed(b"", call.sent_line, b"\n"),
                 updates=updates,
                 grace=call.grace,
                 during=partial(self._serving, call),

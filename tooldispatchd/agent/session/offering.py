@@ -9,7 +9,8 @@ from typing import Literal
 import msgspec
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import Lookup, Plan
+from tooldispatchd.agent.calls.call import Plan
+from tooldispatchd.agent.calls.sessionchannel import Lookup
 from tooldispatchd.agent.faults import switched_off
 from tooldispatchd.agent.tools.passing import SIGN
 from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries

@@ -15,10 +15,10 @@ from msgspec import UNSET, Raw, UnsetType
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.auditing import AuditedCall, audit_of
 from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
-from tooldispatchd.agent.calls.call import LARGE_BYTES, Lookup, Plan
+from tooldispatchd.agent.calls.call import LARGE_BYTES, Plan
 from tooldispatchd.agent.calls.checking import HEAVY
 from tooldispatchd.agent.calls.inflight import NO_TOOL, InFlight
-from tooldispatchd.agent.calls.sessionchannel import SessionChannel
+from tooldispatchd.agent.calls.sessionchannel import Lookup, SessionChannel
 from tooldispatchd.agent.calls.unpacking import unpack
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, queue_full
 from tooldispatchd.agent.runtime import Runtime

@@ -82,7 +82,11 @@ def compile_output_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     profile = runtime.setup.profile_keys.profile(key.removeprefix(OUTPUTS))
     spec = runtime.setup.catalog.config.agents.get(profile.name)
     size = SizeStep() if spec is None else SizeStep(spec.max_output, spec.overflow)
-    return {plan.name: plan for plan in output_plans(limit_s=runtime.setup.limits.call_s, size=size)}
+    plans = output_plans(limit_s=runtime.setup.limits.call_s, size=size)
+    for plan in plans:
+        # A hook that saw the beginning of an answer sees what is read of it later.
+        runtime.state.hooks.add_to(plan)
+    return {plan.name: plan for plan in plans}
 
 
 def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Plan:

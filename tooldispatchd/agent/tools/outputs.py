@@ -30,14 +30,32 @@ MATCHES: Final = 50
 MAX_MATCHES: Final = 1_000
 # Beside the text of a window stand some numbers.
 MIN_READ_BYTES: Final = 512
+# As every reader of JSON has it.
+MAX_WHOLE: Final = 2**53
 
+_WHOLE: Final[dict[str, object]] = {"type": "integer", "minimum": 1, "maximum": MAX_WHOLE}
 _HANDLE: Final = {"type": "string", "description": "The handle that the stored answer was given with."}
 _READ: Final[dict[str, object]] = {
     "handle": _HANDLE,
-    "offset": {"type": "integer", "minimum": 0, "description": "The first byte, from 0 on; next_offset goes on."},
-    "bytes": {"type": "integer", "minimum": 1, "description": f"At most so many bytes, {READ_BYTES:,} by default."},
-    "line": {"type": "integer", "minimum": 1, "description": "In the place of offset: the first line, from 1 on."},
-    "lines": {"type": "integer", "minimum": 1, "description": "At most so many lines."},
+    "offset": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": MAX_WHOLE,
+        "description": "The first byte, from 0 on; next_offset goes on.",
+    },
+    "bytes": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": MAX_WHOLE,
+        "description": f"At most so many bytes, {READ_BYTES:,} by default.",
+    },
+    "line": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": MAX_WHOLE,
+        "description": "In the place of offset: the first line, from 1 on.",
+    },
+    "lines": {**_WHOLE, "description": "At most so many lines."},
 }
 _GREP: Final[dict[str, object]] = {
     "handle": _HANDLE,
@@ -58,13 +76,14 @@ _JSON: Final[dict[str, object]] = {
 
 class _Asked(msgspec.Struct):
     handle: str = ""
-    offset: int | None = None
-    bytes: int | None = None
-    line: int | None = None
-    lines: int | None = None
+    # A whole number may be written as 5.0 in JSON.
+    offset: int | float | None = None
+    bytes: int | float | None = None
+    line: int | float | None = None
+    lines: int | float | None = None
     pattern: str = ""
     ignore_case: bool = False
-    limit: int = MATCHES
+    limit: int | float = MATCHES
     query: str = ""
 
 
@@ -127,13 +146,13 @@ class OutputPlan(Plan):
         look = Look(
             stored.path,
             max_bytes=int(max(MIN_READ_BYTES, min(room, MAX_LIGHT_BYTES))),
-            offset=asked.offset,
-            bytes=asked.bytes or READ_BYTES,
-            line=asked.line,
-            lines=asked.lines,
+            offset=_whole(asked.offset),
+            bytes=_whole(asked.bytes) or READ_BYTES,
+            line=_whole(asked.line),
+            lines=_whole(asked.lines),
             pattern=asked.pattern,
             ignore_case=asked.ignore_case,
-            limit=asked.limit,
+            limit=int(asked.limit),
             query=asked.query,
         )
         try:
@@ -148,3 +167,7 @@ class OutputPlan(Plan):
             return unknown
         violations = [{"path": f"/{found.key}", "message": found.why}]
         return Fault(Code.INVALID_INPUT, found.why, {"violations": violations})
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)

@@ -13,8 +13,9 @@ from typing import Final
 import msgspec
 import trio
 
-from tooldispatchd.agent.calls.call import Call, Lookup, Plan
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
+from tooldispatchd.agent.calls.sessionchannel import Lookup
 from tooldispatchd.agent.faults import SHOWN_NAME, propose
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.calls.outcome import Answer, Outcome

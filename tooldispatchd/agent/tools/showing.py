@@ -6,7 +6,8 @@ from typing import Final, Literal, Protocol, cast
 import msgspec
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import Lookup, Plan
+from tooldispatchd.agent.calls.call import Plan
+from tooldispatchd.agent.calls.sessionchannel import Lookup
 from tooldispatchd.agent.faults import renamed
 from tooldispatchd.catalog.forms.form import FORMS, render, render_open
 from tooldispatchd.catalog.spelling import Provider, Separator, Spelling

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.cachestep import ToolIdentity
-from tooldispatchd.agent.calls.call import HOLD, Call, Lookup, Plan
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.plans import (
     DownPlan,
@@ -21,6 +21,7 @@ from tooldispatchd.agent.calls.plans import (
     listed_plan,
     sized,
 )
+from tooldispatchd.agent.calls.sessionchannel import HOLD, Lookup
 from tooldispatchd.agent.faults import SHOWN_NAME, propose, renamed, unknown_tool
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime

@@ -21,10 +21,10 @@ NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/n
 # (ASYNC110), and may block: nobody else waits for its loop (ASYNC22).
 WITH_TASKS = grep --recursive --include='*.py' --files-with-matches --word-regexp --extended-regexp 'async|await|trio'
 FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async
-# Two files at a time for each core, since most wait for a process that they started; the tests of one file stay
-# together, since some share what they set up, and keep the order that tests/conftest.py gives them.
+# One file more at a time than there are cores, since most wait for a process that they started; the tests of one file
+# stay together, since some share what they set up, and keep the order that tests/conftest.py gives them.
 PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin" $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --quiet \
-	--numprocesses=$$((2 * $$(nproc)))
+	--numprocesses=$$(($$(nproc) + 1))
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-servers servers check check-tests bench bridges attack conformance fuzz documents protocol lock clean

@@ -13,8 +13,14 @@ from protocol.conformance.run import FIXTURES, SENDS, Step, Transcript, bytes_of
 THE_END: Final = (Step("agent_ends", "input"), Step("daemon_ends", True))
 # For those who want an agent's bytes without a daemon that has named its jobs and questions.
 GUESSES: Final[dict[str, object]] = {
-    f"{kind}{n}": f"{word}{n}" for kind, word in (("job", "job-"), ("question", "q"), ("q", "q")) for n in range(1, 9)
-} | {"h": "handle", "j": "job-1"}
+    "h": "handle",
+    "j": "job-1",
+    **{
+        f"{kind}{n}": f"{word}{n}"
+        for kind, word in (("job", "job-"), ("question", "q"), ("q", "q"))
+        for n in range(1, 9)
+    },
+}
 
 
 def config_of(transcript: Transcript) -> Path:

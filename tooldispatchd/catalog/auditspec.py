@@ -1,13 +1,11 @@
 """Where a record of each call is kept, and for how long."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta
 
 from tooldispatchd.catalog.secrecy import Spec
-from tooldispatchd.catalog.speckinds import Size
-
-_UNITS: Final = {"h": 3600.0, "d": 86_400.0}
+from tooldispatchd.catalog.speckinds import DURATION_S, Size
 
 StoreText = Annotated[str, Meta(pattern=r"^(sqlite|jsonl):[^\x00]+$", max_length=4_096)]
 KeepText = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,4}[hd]$")]
@@ -30,7 +28,7 @@ class AuditSpec(Spec, frozen=True, kw_only=True):
     @property
     def keep_s(self) -> float:
         """`keep` in seconds."""
-        return int(self.keep[:-1]) * _UNITS[self.keep[-1]]
+        return int(self.keep[:-1]) * DURATION_S[self.keep[-1]]
 
 
 def store_parts(store: str) -> tuple[str, str]:

@@ -63,6 +63,10 @@ class Step:
     def leave(self, call: "Call", outcome: Outcome) -> None:
         """The call has ended so, or takes the step anew; called once for each time that it took it, or waited in it."""
 
+    def update(self, update: Update) -> Update:
+        """What its agent is told of how far the call is."""
+        return update
+
 
 class _OwnPlace(Step):
     """A place among the calls of its agent; a stage of a chain has that of its chain."""
@@ -128,14 +132,13 @@ class Plan:
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
     a fault, or says that the call is too heavy for that; it is None for a tool that must wait. `steps` are what a call
     that waits goes through, in their order. A tool that only looks at the session's own calls `takes_place` of no
-    other. `gives_json` says that its answers are JSON, by its own type. One that
-    `starts_agents` may start an agent with a channel of its own, itself or in a chain. Each call of one that is
-    `in_background` becomes a job; of one that `may_ask_for_job` those whose input asks for it.
+    other. `gives_json` says that its answers are JSON, by its own type. One that `starts_agents` may start an agent
+    with a channel of its own, itself or in a chain. Each call of one that is `in_background` becomes a job; of one that
+    `may_ask_for_job` those whose input asks for it.
     """
 
     __slots__ = (
         "filter_updates",
-        "gives",
         "gives_json",
         "in_background",
         "is_read_first",
@@ -170,21 +173,19 @@ class Plan:
         self.read = read
         self.now: Now | None = None
         self.steps: tuple[Step, ...] = (READ, OWN_PLACE)
-        # Whether any of them does something on the way back, and whether none comes before the input is read.
-        self.gives = False
-        self.reads_again = False
-        self.is_read_first = True
-        # Whether an agent that ends a call early is told what its tool said at that.
-        self.tells_end = True
+        # Whether one of them looks at the input when the tool has had it; whether none comes before that is read, and
+        # an agent that ends a call early is told what its tool said at that.
+        self.reads_again, self.is_read_first, self.tells_end = False, True, True
         # What looks at the updates of a call before they go on, if anything does.
         self.filter_updates: Callable[[Call, Callable[[Update], None]], UpdateFilter] | None = None
 
     def add(self, *steps: Step) -> None:
         """Have these steps too, each in its place."""
         self.steps = tuple(sorted((*self.steps, *steps), key=lambda step: step.order))
-        self.gives = any(type(step).give is not Step.give for step in self.steps)
-        self.reads_again = any(step.order in {StepOrder.RETRY, StepOrder.AFTER_HOOK} for step in self.steps)
-        self.is_read_first = all(step.order is not StepOrder.BEFORE_HOOK for step in self.steps)
+        orders = {step.order for step in self.steps}
+        self.reads_again = not orders.isdisjoint({StepOrder.RETRY, StepOrder.AFTER_HOOK})
+        self.is_read_first = StepOrder.BEFORE_HOOK not in orders
+        self.tells_end = StepOrder.AFTER_HOOK not in orders
 
     def remove(self, order: StepOrder) -> None:
         """Have none of these steps."""
@@ -482,8 +483,13 @@ class Call:
             finally:
                 if asides is not None:
                     asides.leave(self)
-            if not self.has_ended:
-                self._resume(CANCELLED if scope.cancelled_caught else outcome, given)
+            ended = CANCELLED if scope.cancelled_caught else outcome or given
+            if self.has_ended:
+                return
+            if ended is None:
+                self.go_on()
+            else:
+                self.finish(ended)
 
         ran_at = self.machine.ran_at
         if self.is_running and ran_at is not None:
@@ -495,12 +501,6 @@ class Call:
             self.enter(CallEvent.WAIT, math.inf)
         self.spawn(run_within)
         return ASIDE
-
-    def _resume(self, outcome: Outcome | None, given: Outcome | None) -> None:
-        if outcome is not None or given is not None:
-            self.finish(outcome or given or CANCELLED)
-        else:
-            self.go_on()
 
     def go_on(self) -> None:
         """What it did aside is done: take the steps that are left. Its limit counts from now."""
@@ -557,7 +557,7 @@ class Call:
     def finish(self, outcome: Outcome) -> None:
         """The one end, by way of the steps that it took; a second is a defect and raises `RuntimeError`."""
         plan = self.plan
-        if plan is not None and plan.gives and self.machine.state is not CallState.STOPPING:
+        if plan is not None and self.machine.state is not CallState.STOPPING:
             while self._at:
                 given = plan.steps[self._at - 1].give(self, outcome)
                 if isinstance(given, Waits):

@@ -274,7 +274,6 @@ class Hooks:
             return
         plan.now = None
         plan.add(*(step for steps, _ in asked for step in steps))
-        plan.tells_end = all(step.order is not StepOrder.AFTER_HOOK for step in plan.steps)
         updates = tuple(hook for _, updates in asked for hook in updates)
         if updates:
             plan.filter_updates = partial(HookedUpdates, updates)

@@ -16,7 +16,6 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
 from tooldispatchd.agent.calls.call import READ, Call, CallContext, Plan
-from tooldispatchd.agent.calls.redaction import redacted
 from tooldispatchd.agent.calls.sessionchannel import Lookup, SessionChannel
 from tooldispatchd.agent.calls.unpacking import asks_for_job
 from tooldispatchd.agent.faults import (
@@ -352,7 +351,8 @@ class InFlight:
 
     def update(self, call: AgentCall, update: Update) -> None:
         """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
-        update = redacted(update, call.plan)
+        for step in () if call.plan is None else call.plan.steps:
+            update = step.update(update)
         if call.job is not None:
             call.job.update = update
         elif not self._channel.is_behind:

@@ -6,7 +6,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import Call, Plan, Step
+from tooldispatchd.agent.calls.call import Call, Step
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.calls.stages import StepOrder, Waits
 from tooldispatchd.catalog.masker import Masker
@@ -78,9 +78,3 @@ class RedactStep(Step):
             await trio.lowlevel.checkpoint()
         # What is masked is longer than what stands in its place.
         return QuotedText(held[0], max(0, text.size - (len(text.literal) - len(held[0]))))
-
-
-def redacted(update: Update, plan: Plan | None) -> Update:
-    """The update of a call of that plan as its agent may see it."""
-    steps = plan.steps if plan is not None and plan.gives else ()
-    return next((step.update(update) for step in steps if isinstance(step, RedactStep)), update)

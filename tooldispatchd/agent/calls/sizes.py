@@ -52,8 +52,8 @@ class SizeStep(Step):
         size = utf8_size(outcome.content)
         most = self.max_bytes or call.max_output
         is_over = size > most
-        if not is_over and size <= call.room:
-            return _given(call, outcome)
+        if not is_over and _fits(call, size):
+            return None
         if is_over and self._overflow == "error" and not outcome.is_error:
             detail = f"the answer has {size:,} bytes, and a model should get {most:,} at most"
             return Fault(Code.TOOL_FAILED, detail, {"limit": "max_output"})
@@ -105,14 +105,13 @@ def exceeded(call: AgentCall) -> Fault:
     return Fault(Code.BUDGET_EXCEEDED, EXCEEDED, {"limit": call.room_limit, **kept})
 
 
-def _given(call: AgentCall, answer: Answer) -> Outcome:
-    """The answer, of which the budget is told; or that what other calls were given has left no room for it."""
-    size = utf8_size(answer.content)
+def _fits(call: AgentCall, size: int) -> bool:
+    """Whether there is room for so much of an answer; its budget has paid for it then."""
     if size > call.room:
-        return exceeded(call)
+        return False
     if call.context.budget is not None:
         call.context.budget.spend(call.turn, size)
-    return answer
+    return True
 
 
 async def _shortened(call: AgentCall, answer: Answer, most: int | None, *, is_stored: bool) -> Outcome:
@@ -127,11 +126,14 @@ async def _shortened(call: AgentCall, answer: Answer, most: int | None, *, is_st
     if most is None:
         return exceeded(call)
     if call.stored is not None:
-        return _given(call, _told(answer, _handle_message(call.stored, found, most), others))
-    why = "" if found.why_not is None else f", and could not be stored: {found.why_not}"
-    note = f"\n… the rest of {found.size:,} bytes, {found.lines:,} lines is left out{why} …"
-    head = found.head.encode()[: most - len(note.encode())].decode(errors="ignore")
-    return _given(call, _told(answer, head + note, others))
+        text = _handle_message(call.stored, found, most)
+    else:
+        why = "" if found.why_not is None else f", and could not be stored: {found.why_not}"
+        note = f"\n… the rest of {found.size:,} bytes, {found.lines:,} lines is left out{why} …"
+        text = found.head.encode()[: most - len(note.encode())].decode(errors="ignore") + note
+    told = _told(answer, text, others)
+    # What other calls have been given meanwhile may have left no room for the beginning either.
+    return told if _fits(call, utf8_size(told.content)) else exceeded(call)
 
 
 async def _stored(

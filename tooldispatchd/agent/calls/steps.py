@@ -33,16 +33,18 @@ from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.wire.faults import Category, Code, Fault
 
-# Who ended the call did not want it any more, or no more calls.
-_ENDED: Final = frozenset({Code.CANCELLED, Code.DRAINING})
 # Faults that say nothing of the tool: of those that ended the call, and of what it waited for.
-_ELSEWHERE: Final = _ENDED | {
-    Code.QUEUE_FULL,
-    Code.RATE_LIMITED,
-    Code.TOO_MANY,
-    Code.BUDGET_EXCEEDED,
-    Code.INTERNAL_ERROR,
-}
+_ELSEWHERE: Final = frozenset(
+    {
+        Code.CANCELLED,
+        Code.DRAINING,
+        Code.QUEUE_FULL,
+        Code.RATE_LIMITED,
+        Code.TOO_MANY,
+        Code.BUDGET_EXCEEDED,
+        Code.INTERNAL_ERROR,
+    }
+)
 
 GivenT = TypeVar("GivenT")
 

@@ -13,12 +13,12 @@ import trio
 
 from benchmarks.harness import Bar, Table, run_alone, scratch
 from benchmarks.policy import Outlet, QuickPlan, SilentLog, cost
-from tooldispatchd.agent.calls.auditing import AuditSink
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.steps.auditing import AuditSink
 from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.audit.door import open_reader
 from tooldispatchd.audit.jsonlstore import JsonlStore

@@ -15,14 +15,14 @@ from typing import Final
 import trio
 
 from benchmarks.harness import Bar, Table, run_alone
-from tooldispatchd.agent.calls.cachestep import ToolIdentity
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Checking, Reader
-from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.steps.caching import ToolIdentity
+from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share

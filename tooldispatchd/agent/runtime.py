@@ -6,18 +6,19 @@ from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.agent.calls.auditing import AuditSink
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Checking
-from tooldispatchd.agent.calls.hooks import Hooks
 from tooldispatchd.agent.calls.spool import MakeDirectory, Spool
 from tooldispatchd.agent.calls.starter import Starter
-from tooldispatchd.agent.calls.steps import GateStep, PolicySteps
 from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
 from tooldispatchd.agent.programs.reusing import Reusers
 from tooldispatchd.agent.session.approvers import Approvers
 from tooldispatchd.agent.session.lineage import Levels
 from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.steps.auditing import AuditSink
+from tooldispatchd.agent.steps.gates import GateStep
+from tooldispatchd.agent.steps.hooks import Hooks
+from tooldispatchd.agent.steps.policysteps import PolicySteps
 from tooldispatchd.agent.tools.sharing import Sharing
 from tooldispatchd.calls.answercache import AnswerCache
 from tooldispatchd.calls.census import Census

@@ -19,11 +19,11 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tooldispatchd.agent.calls.auditing import AuditSink
 from tooldispatchd.agent.calls.spool import MakeDirectory
 from tooldispatchd.agent.programs.programs import ProgramBounds
 from tooldispatchd.agent.runtime import PythonPlanner, RestPlanner
 from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.steps.auditing import AuditSink
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import programs

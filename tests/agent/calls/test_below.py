@@ -9,7 +9,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.agent.agents_below import agents_catalog, open_world, until
 from tests.agent.fakes import PATIENCE_S, Agent, HeldPlan, answer, fault_of, open_runtime
-from tooldispatchd.agent.calls.plans import governed
+from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.config.configuration import load_catalog
 

@@ -12,21 +12,13 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call, CallContext
-from tooldispatchd.agent.calls.plans import (
-    TaskPlan,
-    limit_of,
-    log_stderr,
-    offered_of,
-    read_of,
-    shaped,
-    tell,
-)
-from tooldispatchd.agent.calls.steps import StateStep
+from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, log_stderr, offered_of, read_of, shaped, tell
 from tooldispatchd.agent.faults import no_workspace
 from tooldispatchd.agent.programs.confining import enforced_for, max_output_bytes, policy_of
 from tooldispatchd.agent.programs.programs import SurroundingsError
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.steps.gates import StateStep
 from tooldispatchd.calls.outcome import Answer, LeftBeside, Outcome
 from tooldispatchd.catalog.confinement import is_counted, size_of
 from tooldispatchd.catalog.enforcement import Enforced

@@ -16,7 +16,6 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.agent.calls.auditing import audit_refused
 from tooldispatchd.agent.calls.call import LARGE_BYTES
 from tooldispatchd.agent.faults import DRAINING, TOO_LATE, too_many
 from tooldispatchd.agent.runtime import Runtime
@@ -24,6 +23,7 @@ from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.roster import UNKNOWN_AGENT, Roster
 from tooldispatchd.agent.session.session import Session
+from tooldispatchd.agent.steps.auditing import audit_refused
 from tooldispatchd.agent.tools.showing import parsed, refuse_form
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.outcome import utf8_size

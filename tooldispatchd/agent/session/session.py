@@ -13,7 +13,6 @@ from typing import Literal
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
-from tooldispatchd.agent.calls.auditing import AuditedCall, audit_of
 from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Plan
 from tooldispatchd.agent.calls.checking import HEAVY
@@ -29,6 +28,7 @@ from tooldispatchd.agent.session.lineage import Lineage, closing_figures
 from tooldispatchd.agent.session.notes import ServerNotes
 from tooldispatchd.agent.session.offering import Offering, prompt_in
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
+from tooldispatchd.agent.steps.auditing import AuditedCall, audit_of
 from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.toolset import Toolset

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from tooldispatchd.agent.calls.cachestep import ToolIdentity
 from tooldispatchd.agent.calls.call import Plan
-from tooldispatchd.agent.calls.plans import InlinePlan, governed, in_mode, process_plan, program_plan
-from tooldispatchd.agent.calls.sizes import SizeStep
+from tooldispatchd.agent.calls.plans import InlinePlan, in_mode, process_plan, program_plan
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps.caching import ToolIdentity
+from tooldispatchd.agent.steps.governing import governed
+from tooldispatchd.agent.steps.sizes import SizeStep
 from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan, job_plans
 from tooldispatchd.agent.tools.outputs import output_plans
 from tooldispatchd.agent.tools.searching import search_plans

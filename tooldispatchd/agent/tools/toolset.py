@@ -9,22 +9,15 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
-from tooldispatchd.agent.calls.cachestep import ToolIdentity
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
-from tooldispatchd.agent.calls.plans import (
-    DownPlan,
-    McpPlan,
-    declared_mcp_plan,
-    governed,
-    in_mode,
-    listed_plan,
-    sized,
-)
+from tooldispatchd.agent.calls.plans import DownPlan, McpPlan, declared_mcp_plan, in_mode, listed_plan
 from tooldispatchd.agent.calls.sessionchannel import HOLD, Lookup
 from tooldispatchd.agent.faults import SHOWN_NAME, propose, renamed, unknown_tool
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps.caching import ToolIdentity
+from tooldispatchd.agent.steps.governing import governed, sized
 from tooldispatchd.agent.tools import passing
 from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan
 from tooldispatchd.agent.tools.declaredplans import (

@@ -9,8 +9,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import Agent, HeldPlan, answer, code_of, fault_of, open_runtime
-from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.catalog.policyspec import QueueSpec

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.agent.fakes import HeldPlan, open_runtime
-from tooldispatchd.agent.calls.cachestep import ToolIdentity
-from tooldispatchd.agent.calls.plans import governed
+from tooldispatchd.agent.steps.caching import ToolIdentity
+from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.calls.stages import StepOrder
 from tooldispatchd.catalog.caching import Caching
 from tooldispatchd.catalog.catalog import Catalog, build_catalog

@@ -27,7 +27,7 @@ from tooldispatchd.catalog.servers import Binding, binding_of, build_servers, pa
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.tools import DeclaredTool, build_tools
-from tooldispatchd.catalog.traits import Traits, declared_traits
+from tooldispatchd.catalog.traits import Traits, declared_traits, tagged_by_apis
 from tooldispatchd.catalog.types import JSON
 from tooldispatchd.catalog.workspaces import workspace_problems
 
@@ -102,14 +102,14 @@ def build_catalog(
     if own:
         agents = {name: msgspec.structs.replace(profile, token=None) for name, profile in config.agents.items()}
         config = msgspec.structs.replace(config, agents=agents)
+    config = tagged_by_apis(config)
     servers, warnings, problems = build_servers(config)
     apis = build_apis(config)
     sound = frozenset(tool for api in described.values() for tool in api.tools)
     tools, processes, wrong_tools = build_tools(config, servers, signatures, apis, sound)
     traits = declared_traits(config, servers, {name: tool.rest.hints for name, tool in tools.items() if tool.rest})
     profiles, unknown = build_profiles(config, servers, traits)
-    problems = [*problems, *apis.problems, *wrong_tools, *alias_problems(config), *unknown]
-    problems = [*problems, *find_cycles(config), *wrong]
+    problems += [*apis.problems, *wrong_tools, *alias_problems(config), *unknown, *find_cycles(config), *wrong]
     placed = [(path_of(name, config, servers), binding.spec) for name, binding in servers.items()]
     problems += queue_problems(config, placed)
     owned = [

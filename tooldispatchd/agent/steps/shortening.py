@@ -3,6 +3,7 @@
     content, typed parts ──▶ a file, if there is to be one; the beginning of its text, and what there is of it
 
 What is stored is what a model would have read: of a result that is a string that string, of any other value its JSON.
+What a program has written to a file while it ran is looked through there, and becomes that.
 """
 
 import hashlib
@@ -15,7 +16,11 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from tooldispatchd.agent.calls.spool import FLAGS
+from tooldispatchd.calls.outcome import UnreadableError
 from tooldispatchd.calls.outputs import tokens_in
+from tooldispatchd.catalog.outputs import Output
+from tooldispatchd.providers.process.reading import read_output
 
 # Of a longer text the tokens are counted in so much of its beginning: a second at most.
 COUNTED_BYTES: Final = 512 * 1024
@@ -50,14 +55,25 @@ class ShorteningJob(msgspec.Struct, frozen=True):
     head_bytes: int
 
 
-class ShortenedText(msgspec.Struct, frozen=True):
-    """The beginning of a text, what it has in all, and why it was not stored, if it should have been."""
+class SpooledJob(msgspec.Struct, frozen=True):
+    """A text that a program has written in that mode: in the file `path`, or its beginning alone in the payload."""
 
-    head: str
-    size: int
-    lines: int
-    tokens: int
+    output: Output
+    path: str | None
+
+
+class ShortenedText(msgspec.Struct, frozen=True):
+    """The beginning of a text, what it has in all, and why it was not stored, if it should have been.
+
+    Of what a program has written `unreadable` says why it is no text.
+    """
+
+    head: str = ""
+    size: int = 0
+    lines: int = 0
+    tokens: int = 0
     why_not: str | None = None
+    unreadable: str | None = None
 
 
 def shorten(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
@@ -66,10 +82,23 @@ def shorten(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     text = _text_in(bytes(memoryview(payload)[: job.content_size]), job)
     why_not = None if job.path is None else _write(job.path, text)
     is_stored = job.path is not None and why_not is None
-    head = cut(text, HEAD_BYTES if is_stored else min(job.head_bytes, MAX_HEAD_BYTES)).decode()
-    found = ShortenedText(head, len(text), lines_in(text), _tokens(text), why_not)
+    found = _found(text, HEAD_BYTES if is_stored else min(job.head_bytes, MAX_HEAD_BYTES), why_not)
     others = [part for part in _parts(payload[job.content_size :] or b"[]") if not _is_text(part)]
     return msgspec.msgpack.encode(found), _encode(others)
+
+
+def read_spooled(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+    """Read what a program has written, and make the file the text that it is: its `ShortenedText`."""
+    job = msgspec.msgpack.decode(arguments, type=SpooledJob)
+    # A character that is cut at the end of a beginning is no mistake of the program's.
+    written = cut(bytes(payload), len(payload) - 1) if job.path is None else Path(job.path).read_bytes()
+    try:
+        text = str(read_output(job.output, written, max_bytes=len(written))).encode()
+    except UnreadableError as error:
+        return msgspec.msgpack.encode(ShortenedText(unreadable=str(error))), b""
+    why_not = None if job.path is None else _rewrite(job.path, written, text)
+    is_stored = job.path is not None and why_not is None
+    return msgspec.msgpack.encode(_found(text, HEAD_BYTES if is_stored else MAX_HEAD_BYTES, why_not)), b""
 
 
 def cut(text: bytes, size: int) -> bytes:
@@ -86,6 +115,10 @@ def lines_in(text: bytes) -> int:
     return text.count(b"\n") + (bool(text) and not text.endswith(b"\n"))
 
 
+def _found(text: bytes, head_bytes: int, why_not: str | None) -> ShortenedText:
+    return ShortenedText(cut(text, head_bytes).decode(), len(text), lines_in(text), _tokens(text), why_not)
+
+
 def _text_in(content: bytes, job: ShorteningJob) -> bytes:
     if job.is_quoted:
         content = _decode(content).encode()
@@ -95,7 +128,7 @@ def _text_in(content: bytes, job: ShorteningJob) -> bytes:
 def _write(path: str, text: bytes) -> str | None:
     """Write the file; why it could not be, of which nothing is left then."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(path, FLAGS, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(text)
@@ -104,6 +137,15 @@ def _write(path: str, text: bytes) -> str | None:
             raise
     except OSError as error:
         return error.strerror or str(error)
+    return None
+
+
+def _rewrite(path: str, written: bytes, text: bytes) -> str | None:
+    """Let the file that has been `written` hold the text; why it cannot, of which nothing is left then."""
+    if not written.startswith(text):
+        Path(path).unlink()
+        return _write(path, text)
+    os.truncate(path, len(text))
     return None
 
 

@@ -50,12 +50,12 @@ def test_a_terminal_gets_colours_unless_it_wants_none(monkeypatch: pytest.Monkey
 def test_an_incident_tells_its_place_and_at_debug_alone_its_message() -> None:
     log, reading = log_to_pipe("info", Masker([]))
     try:
-        {}["a value"]
-    except KeyError as error:
+        int("a value")
+    except ValueError as error:
         incident = log.incident("call failed", error)
     (line,) = os.read(reading, 4096).splitlines()
     os.close(reading)
     told = json.loads(line)
-    assert (told["incident"], told["error"]) == (incident, "KeyError")
+    assert (told["incident"], told["error"]) == (incident, "ValueError")
     assert told["at"][-1].endswith("test_an_incident_tells_its_place_and_at_debug_alone_its_message")
     assert b"a value" not in line

@@ -92,13 +92,8 @@ def test_an_answer_over_the_size_of_the_file_is_stored_and_told_in_the_seed_s_fo
         assert "mean nothing here" not in log
         assert agent.ask("github:search_code", {"size": 100_000})["content"] == "x" * 100_000
         told = json.loads(agent.ask("github:search_code", {"size": 1_048_576})["content"])["tool_output"]
-        assert {key: told[key] for key in ("reason", "bytes", "lines", "tokens")} == {
-            "reason": "size_limit_exceeded",
-            "bytes": 1_048_576,
-            "lines": 1,
-            "tokens": 262_144,
-        }
-        assert len(told["handle"]) > 20
+        assert (told["reason"], told["bytes"], told["lines"]) == ("size_limit_exceeded", 1_048_576, 1)
+        assert (type(told["tokens"]), type(told["handle"])) == (int, str)
 
 
 def test_a_call_over_the_time_out_of_the_file_ends_there(tmp_path: Path) -> None:

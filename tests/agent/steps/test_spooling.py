@@ -121,7 +121,7 @@ async def test_it_is_in_the_file_while_the_program_runs_and_then_under_a_handle(
         assert (file.read_text(), file.stat().st_mode & 0o777) == (text, 0o600)
         (tmp_path / "fifo").write_text("end\n")
         found = told(await agent.hear())
-        assert (found["bytes"], found["lines"], found["tokens"]) == (2005, 1001, 502)
+        assert (found["bytes"], found["lines"], str(found["head"])[:4]) == (2005, 1001, "a\na\n")
         assert file.read_text() == text + "end"
         await agent.call("2", "output_read", input={"handle": found["handle"], "line": 1001})
         line = await agent.hear()

@@ -6,9 +6,8 @@ What is stored is what a model would have read: of a result that is a string tha
 What a program has written to a file while it ran is looked through there, and becomes that.
 """
 
-import hashlib
 import os
-from contextlib import suppress
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -22,7 +21,7 @@ from tooldispatchd.calls.outputs import tokens_in
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.providers.process.reading import read_output
 
-# Of a longer text the tokens are counted in so much of its beginning: a second at most.
+# Of a longer text the tokens are counted in so much of its beginning: a tenth of a second at most.
 COUNTED_BYTES: Final = 512 * 1024
 # Of the beginning of a text: beside a handle enough to see what it is, and where it is all that there is.
 HEAD_BYTES: Final = 2 * 1024
@@ -116,7 +115,7 @@ def lines_in(text: bytes) -> int:
 
 
 def _found(text: bytes, head_bytes: int, why_not: str | None) -> ShortenedText:
-    return ShortenedText(cut(text, head_bytes).decode(), len(text), lines_in(text), _tokens(text), why_not)
+    return ShortenedText(cut(text, head_bytes).decode(), len(text), lines_in(text), counted(text, tokenizer()), why_not)
 
 
 def _text_in(content: bytes, job: ShorteningJob) -> bytes:
@@ -157,37 +156,26 @@ def _is_text(part: Raw) -> bool:
 
 # --- tokens ---
 
+CountTokens = Callable[[str], int]
 
-def _tokens(text: bytes) -> int:
-    encoding = _encoding()
-    counted = cut(text, COUNTED_BYTES)
-    if encoding is None or not counted:
+
+def counted(text: bytes, count: CountTokens | None) -> int:
+    """The tokens of a text, as those of its beginning say it; without a tokenizer an estimate."""
+    beginning = cut(text, COUNTED_BYTES)
+    if count is None or not beginning:
         return tokens_in(len(text))
-    found = len(encoding.encode_ordinary(counted.decode()))
-    return -(-found * len(text) // len(counted))
-
-
-class _Tokenizer:
-    """tiktoken's `Encoding`, as it is used here."""
-
-    def encode_ordinary(self, text: str) -> list[int]:
-        raise NotImplementedError
-
-
-ENCODING: Final = "o200k_base"
-_ORIGIN: Final = f"https://openaipublic.blob.core.windows.net/encodings/{ENCODING}.tiktoken"
+    return -(-count(beginning.decode()) * len(text) // len(beginning))
 
 
 @cache
-def _encoding() -> _Tokenizer | None:
-    """The tokenizer, where it is installed and its table lies in `$TIKTOKEN_CACHE_DIR`: nothing is ever fetched."""
-    kept = os.environ.get("TIKTOKEN_CACHE_DIR", "")
-    # By what the library itself calls the file.
-    if not kept or not Path(kept, hashlib.sha1(_ORIGIN.encode(), usedforsecurity=False).hexdigest()).is_file():
-        return None
-    with suppress(ImportError, ValueError, OSError):
-        import tiktoken  # noqa: PLC0415  # few have it
+def tokenizer() -> CountTokens | None:
+    """What counts tokens, where it is installed.
 
-        found: _Tokenizer = tiktoken.get_encoding(ENCODING)
-        return found
-    return None
+    Its tables are a part of it: nothing is fetched. And it takes linear time for any text.
+    """
+    try:
+        from rs_bpe.bpe import openai  # noqa: PLC0415  # few have it, and its tables take 0.2 s
+    except ImportError:
+        return None
+    count: CountTokens = openai.o200k_base().count
+    return count

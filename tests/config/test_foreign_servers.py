@@ -177,8 +177,8 @@ def test_the_file_may_say_how_much_of_an_answer_a_model_should_get(tmp_path: Pat
     catalog = load(tmp_path, document, "[mcp.b]\nmax_output = 2048\n")
     assert {name: spec.max_output for name, spec in catalog.config.mcp.items()} == {"a": 100_000, "b": 2048}
     assert catalog.warnings == ()
-    document["defaults"]["toolResponseMaxBytes"] = 1023
-    assert report_of(tmp_path, document) == (
+    few = {"defaults": {"toolResponseMaxBytes": 1023}, "mcpServers": {}}
+    assert report_of(tmp_path, few) == (
         ".mcp.json:3: toolResponseMaxBytes: a whole number of bytes, 1,024 at least, is allowed"
     )
 

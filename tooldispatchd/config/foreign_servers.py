@@ -319,8 +319,7 @@ def seconds_of(key: str, value: object) -> float | None:
 
 def size_of(value: object) -> int | None:
     """The bytes of an answer that a model should get; None where that is no such number."""
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_whole and value >= LEAST_OUTPUT else None
+    return value if isinstance(value, int) and value >= LEAST_OUTPUT else None
 
 
 def _combined(key: str, one: list[object], other: list[object]) -> list[object]:

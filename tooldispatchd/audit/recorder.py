@@ -55,8 +55,7 @@ class Recorder:
     """The `AuditSink` of the daemon; `open_recorder` makes it."""
 
     def __init__(self, store: AuditStore, log: AuditLog, *, run: str, masker: Masker, payloads: bool) -> None:
-        # As much of an answer as is recorded, and of what a secret in it may reach over.
-        self.payload_chars = MAX_PAYLOAD + masker.longest if payloads else 0
+        self._has_payloads = payloads
         self._store = store
         self._log = log
         self._run = run
@@ -74,6 +73,11 @@ class Recorder:
         self._thread = Thread(target=self._work, name="audit", daemon=True)
 
     # --- in the loop's thread ---
+
+    @property
+    def payload_chars(self) -> int:
+        """As much of an answer as is recorded, and of what a secret in it may reach over; 0 for nothing."""
+        return MAX_PAYLOAD + self._masker.longest if self._has_payloads else 0
 
     def put(self, ended: EndedCall) -> None:
         """Have the call recorded."""

@@ -15,7 +15,7 @@ from tooldispatchd.catalog.choosing import alias_problems, aliases_of
 from tooldispatchd.catalog.deadlocks import find_deadlocks
 from tooldispatchd.catalog.enforcement import Enforceable
 from tooldispatchd.catalog.hookspec import hook_problems, idle_hooks, tools_of
-from tooldispatchd.catalog.masker import NO_SECRETS, Masker
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.meanings import Declared, build_types, strip_stream, to_schema
 from tooldispatchd.catalog.policy import queue_problems
 from tooldispatchd.catalog.problems import Problem
@@ -70,7 +70,7 @@ class Catalog(msgspec.Struct, frozen=True):
     described: dict[str, DescribedApi] = {}
     rules: Rules = {}
     traits: Traits = {}
-    masker: Masker = NO_SECRETS
+    masker: Masker = msgspec.field(default_factory=Masker)
 
     @property
     def is_protected(self) -> bool:

@@ -26,6 +26,8 @@ from tooldispatchd.providers.process.running import Command
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ContentKind
 
+# What has been held is written in one turn of the loop: so much in half a millisecond.
+MOST_HELD: Final = 1024 * 1024
 # These look at an answer whole.
 _LOOKING: Final = {StepOrder.REDACT, StepOrder.CACHE}
 
@@ -41,8 +43,10 @@ def let_spool(plan: CommandPlan) -> None:
 
 
 def _spooled(size: SizeStep, call: Call, command: Command) -> SpooledOutput | None:
-    # A stage of a chain gives its text to the next one.
-    return SpooledText(call, command, size.most(call)) if isinstance(call, AgentCall) else None
+    # A stage of a chain gives its text to the next one; and whose agent reads that much has it held anyway.
+    if not isinstance(call, AgentCall) or size.most(call) > MOST_HELD:
+        return None
+    return SpooledText(call, command, size.most(call))
 
 
 class SpooledText:

@@ -37,6 +37,7 @@ from tooldispatchd.calls.memory import Holding, Memory
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.calls.refusals import Refusals
 from tooldispatchd.calls.stages import StepOrder
+from tooldispatchd.calls.tally import Tallies
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.checkers.pool import CHECKERS, Checkers
@@ -167,6 +168,7 @@ class DaemonState:
         self.open_sessions: Final = Census({uid, 0})
         self.refusals: Final = Refusals()
         self.hints: Final = Hints()
+        self.tallies: Final = Tallies()
         # Servers whose requests are queued: each is told in one write, at the end of the turn that queued them.
         self.owed: Final[set[Flushable]] = set()
         self.sessions = 0  # opened so far; numbers them in the log

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.call import Call, Plan, Step
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.calls.spool import MakeDirectory, Spool
 from tooldispatchd.agent.calls.starter import Starter
@@ -95,7 +95,8 @@ class Services:
 
     `home` is the nursery that sessions' tasks live in. `lender` is None where no agent process may call tools, `python`
     and `rest` where there are no tools of these kinds, `audit` where calls are not recorded. `opening` shares the
-    places of MCP servers that start, `searching` the one place of those that search tools.
+    places of MCP servers that start, `searching` the one place of those that search tools. Each call that waits takes
+    `steps`, whatever its tool.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class Services:
         checking: Checking | None = None,
         audit: AuditSink | None = None,
         make_spool: MakeDirectory | None = None,
+        steps: tuple[Step, ...] = (),
     ) -> None:
         self.timer: Final = timer
         self.home: Final = home
@@ -131,6 +133,7 @@ class Services:
         self.audit: Final = audit
         self.starter: Final[Starter[Call]] = Starter(timer)
         self.spool: Final = Spool(make_spool, setup.limits.all_stored_bytes)
+        self.steps: Final = steps
 
 
 class DaemonState:

@@ -13,13 +13,13 @@ def governed(runtime: Runtime, plan: Plan, policy: CallPolicy, tool: ToolIdentit
 
     Its answers are given again only where it is said which `tool` it is.
     """
-    steps = runtime.state.policies.of(policy)
+    steps = runtime.policies.of(policy)
     if policy.caching is not None and tool is not None:
         steps = (*steps, CacheStep(runtime.state.answers, runtime.state.flights, policy.caching, tool))
     if steps:
         plan.now = None
     sized(runtime, plan, steps)
-    runtime.state.hooks.add_to(plan)
+    runtime.hooks.add_to(plan)
     return plan
 
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.call import Call, Plan, Step
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.calls.spool import MakeDirectory, Spool
 from tooldispatchd.agent.calls.starter import Starter
@@ -104,7 +104,8 @@ class Services:
 
     `home` is the nursery that sessions' tasks live in. `lender`, `python`, `rest` and `accounts` are None until a
     configuration needs them, `audit` where calls are not recorded. `opening` shares the places of MCP servers that
-    start, `searching` the one place of those that search tools. Of `setup` it takes what holds for all generations.
+    start, `searching` the one place of those that search tools. Each call that waits takes `steps`, whatever its tool.
+    Of `setup` it takes what holds for all generations.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class Services:
         checking: Checking | None = None,
         audit: AuditSink | None = None,
         make_spool: MakeDirectory | None = None,
+        steps: tuple[Step, ...] = (),
     ) -> None:
         self.timer: Final = timer
         self.home: Final = home
@@ -140,6 +142,7 @@ class Services:
         self.audit: Final = audit
         self.starter: Final[Starter[Call]] = Starter(timer)
         self.spool: Final = Spool(make_spool, setup.limits.all_stored_bytes)
+        self.steps: Final = steps
 
 
 class DaemonState:

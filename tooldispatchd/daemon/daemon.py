@@ -403,6 +403,7 @@ def _runtime(
         rest=equipment.rest,
         audit=equipment.audit,
         make_spool=equipment.make_spool,
+        steps=equipment.steps,
         accounts=accounts_of(setup.catalog, os.environ, setup.log),
     )
     return Runtime(setup, services, DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory))

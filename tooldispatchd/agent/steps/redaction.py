@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call, Step
+from tooldispatchd.agent.steps.asides import aside_with
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.calls.stages import StepOrder, Waits
 from tooldispatchd.catalog.masker import Masker
@@ -31,7 +32,7 @@ class RedactStep(Step):
         if isinstance(outcome, Fault) or not self._masker:
             return None
         if isinstance(outcome.content, QuotedText) or isinstance(outcome.blocks, QuotedText):
-            return call.aside(partial(self._masked_aside, call, outcome), given=outcome)
+            return aside_with(call, outcome, partial(self._masked_aside, call, outcome))
         return self._masked(outcome)
 
     def update(self, update: Update) -> Update:

@@ -16,11 +16,12 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.call import Call, Step
 from tooldispatchd.agent.calls.spool import NO_ROOM, new_handle
+from tooldispatchd.agent.steps.asides import aside_with
 from tooldispatchd.agent.steps.shortening import ShortenedText, ShorteningJob, shorten
 from tooldispatchd.calls.content import of_text
 from tooldispatchd.calls.outcome import Answer, Outcome, utf8_size
 from tooldispatchd.calls.outputs import StoredOutput
-from tooldispatchd.calls.stages import ASIDE, StepOrder, Waits
+from tooldispatchd.calls.stages import StepOrder, Waits
 from tooldispatchd.catalog.policyspec import Overflow
 from tooldispatchd.checkers.pool import CheckerError
 from tooldispatchd.wire.faults import Code, Fault
@@ -64,16 +65,9 @@ class SizeStep(Step):
         if not call.is_read_again:
             # Its input has done its part, and makes room.
             call.line, room = b"", call.bytes_in
-        crowding = call.context.channel.crowding(max(0, outcome.size - room))
-        if crowding is not None:
-            return crowding.ran(may_have=True)
         is_stored = self.overflow == "store" or not is_over
         shortened = partial(_shortened, call, outcome, most if is_over else None, is_stored=is_stored)
-        given = call.aside(shortened, given=outcome)
-        if given is ASIDE:
-            # It lies here until a checker has its turn.
-            call.context.channel.share.add(outcome.size)
-        return given
+        return aside_with(call, outcome, shortened, room=room)
 
     def most(self, call: AgentCall) -> int:
         """How many bytes of its answer a model should get."""
@@ -127,8 +121,6 @@ async def _shortened(call: AgentCall, answer: Answer, most: int | None, *, is_st
         found, others = await _stored(call, answer, most or 0, is_stored=is_stored)
     except CheckerError as error:
         return uncut(utf8_size(answer.content), error)
-    finally:
-        call.context.channel.share.add(-answer.size)
     if most is None:
         return exceeded(call)
     told = _told(answer, text_instead(call, found, most), others)

@@ -67,7 +67,8 @@ def on_yaml(directory: Path, more: str = "") -> Iterator[Agent]:
     """An agent of a daemon on the YAML file."""
     install_server(directory, "npx", "github", *OFFERED)
     files = {"ai-agent.yaml": YAML}
-    with seeded(directory, f'mcp_json = ["ai-agent.yaml"]\n{more}', files) as daemon, daemon.agent() as agent:
+    environ = {"STATE_DIRECTORY": str(directory / "state")}
+    with seeded(directory, f'mcp_json = ["ai-agent.yaml"]\n{more}', files, environ) as daemon, daemon.agent() as agent:
         yield agent
 
 
@@ -162,7 +163,7 @@ process = "researcher"
         with seeded(tmp_path, whole, {"ai-agent.yaml": YAML}) as daemon, daemon.agent() as agent:
             agent.hello("default")
             assert value_of(agent.ask("researcher", "What is new?")) == "The report."
-        shown = [tool["name"] for tool in api.body(0)["tools"] if not tool["name"].startswith("job_")]
+        shown = [tool["name"] for tool in api.body(0)["tools"] if not tool["name"].startswith(("job_", "output_"))]
         assert shown == ["github__search_code"]
 
 

@@ -33,7 +33,7 @@ async def administered(limits: LimitsSpec | None = None, *plans: HeldPlan) -> As
     built = build_catalog(Config(limits=limits or LimitsSpec(), agents={"default": ProfileSpec(admin=True)}))
     assert isinstance(built, Catalog)
     async with open_runtime(built, *plans) as runtime:
-        runtime.services.admin = Administration(Running(), runtime)
+        runtime.services.admin = Administration(Running(), lambda: runtime)
         agent = Agent(runtime)
         await agent.say({"__port": "hello"})
         await agent.hear()

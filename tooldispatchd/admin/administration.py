@@ -34,9 +34,9 @@ View = Callable[[AdminReq], Awaitable[bytes]]
 class Administration:
     """The `AdminSide` of a daemon."""
 
-    def __init__(self, daemon: RunningDaemon, runtime: Runtime) -> None:
+    def __init__(self, daemon: RunningDaemon, latest: Callable[[], Runtime]) -> None:
         self._daemon = daemon
-        self._runtime = runtime
+        self._latest = latest
         # One view at a time is made: none needs to be there sooner than the others.
         self._making = trio.CapacityLimiter(1)
         # The ids that are in use, by channel.
@@ -59,7 +59,7 @@ class Administration:
             channel.refuse(asked, refusal, line=line)
             return
         ids.add(asked.id)
-        self._runtime.services.home.start_soon(partial(self._show, asked, channel, line=line))
+        self._latest().services.home.start_soon(partial(self._show, asked, channel, line=line))
 
     def owes(self, channel: AdminChannel) -> bool:
         """Whether a line of the channel is not answered yet."""
@@ -83,7 +83,7 @@ class Administration:
             async with self._making:
                 value: bytes | Fault = await self._views[asked.ask](asked)
         except Exception as error:  # noqa: BLE001  # guard: the channel's, which asked for it
-            incident = self._runtime.setup.log.incident("view failed", error)
+            incident = self._latest().setup.log.incident("view failed", error)
             value = Fault(Code.INTERNAL_ERROR, f"a defect of the daemon, incident {incident}", {"incident": incident})
         ids = self._open.get(channel)
         if ids is None:
@@ -100,19 +100,19 @@ class Administration:
     # --- views ---
 
     async def _status(self, _asked: AdminReq) -> bytes:
-        view = await status_view(self._daemon, self._runtime, open_sessions(self._runtime.state))
+        view = await status_view(self._daemon, self._latest(), open_sessions(self._latest().state))
         return self._masked(msgspec.json.encode(view))
 
     async def _sessions(self, _asked: AdminReq) -> bytes:
-        state = self._runtime.state
-        listing = Listing(self._runtime.setup.catalog.masker)
+        state = self._latest().state
+        listing = Listing(self._latest().setup.catalog.masker)
         now = trio.current_time()
         await listing.fill(still_open(open_sessions(state), state), lambda session: (session_view(session, now),))
         return _lists(sessions=listing)
 
     async def _calls(self, asked: AdminReq) -> bytes:
-        state = self._runtime.state
-        listing = Listing(self._runtime.setup.catalog.masker)
+        state = self._latest().state
+        listing = Listing(self._latest().setup.catalog.masker)
         now = trio.current_time()
         wanted = open_sessions(state)
         if asked.session is not None:
@@ -121,7 +121,7 @@ class Administration:
         return _lists(calls=listing)
 
     def _masked(self, value: bytes) -> bytes:
-        return self._runtime.setup.catalog.masker.mask_bytes(value)
+        return self._latest().setup.catalog.masker.mask_bytes(value)
 
 
 def _lists(**listings: Listing) -> bytes:

@@ -13,6 +13,7 @@ from tooldispatchd.admin.sessions import still_open
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import RunningDaemon
 from tooldispatchd.agent.session.session import Session
+from tooldispatchd.calls.tally import ERROR, OK
 from tooldispatchd.wire.version import VERSION
 
 # A limit is near from this part of it on.
@@ -103,10 +104,10 @@ async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterabl
     """The whole daemon, now; its `sessions` are counted in turns."""
     state, services, limits = runtime.state, runtime.services, runtime.setup.limits
     in_flight = waiting = jobs = 0
-    answered, faults = state.answered, state.faults
+    ended = [tally.counts() for tally in (*state.tallies.tools(), state.tallies.none)]
+    answered = sum(sum(counts.values()) for counts in ended)
+    faults = answered - sum(counts.get(word, 0) for counts in ended for word in (OK, ERROR))
     async for session in in_turns(still_open(sessions, state)):
-        answered += session.answered
-        faults += session.faults
         for call in session.in_flight or ():
             in_flight += 1
             waiting += not call.is_running

@@ -1,5 +1,6 @@
 """The door to the wing that answers administrators: it is loaded with their first line, and costs nothing before."""
 
+from collections.abc import Callable
 from typing import Final
 
 from tooldispatchd.agent.runtime import Runtime
@@ -10,9 +11,9 @@ from tooldispatchd.wire.messages import AdminReq
 class AdminDoor:
     """The `AdminSide` of a daemon, from its first line on."""
 
-    def __init__(self, daemon: RunningDaemon, runtime: Runtime) -> None:
+    def __init__(self, daemon: RunningDaemon, latest: Callable[[], Runtime]) -> None:
         self._daemon: Final = daemon
-        self._runtime: Final = runtime
+        self._latest: Final = latest
         self._side: AdminSide | None = None
 
     def take(self, asked: AdminReq, channel: AdminChannel, *, line: int) -> None:
@@ -21,7 +22,7 @@ class AdminDoor:
             # Few daemons are ever asked.
             from tooldispatchd.admin.administration import Administration  # noqa: PLC0415  # as above
 
-            self._side = Administration(self._daemon, self._runtime)
+            self._side = Administration(self._daemon, self._latest)
         self._side.take(asked, channel, line=line)
 
     def owes(self, channel: AdminChannel) -> bool:

@@ -203,7 +203,7 @@ class Daemon:
         self._connected.leave(visitor.uid)
 
     def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> ChannelHost:
-        return ChannelHost(self._runtime, channel, self._host_closed, entrance=entrance, visitor=visitor)
+        return ChannelHost(self.latest, channel, self._host_closed, entrance=entrance, visitor=visitor)
 
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
         machine = ChannelMachine(self._runtime.setup.limits.max_line_bytes)
@@ -218,6 +218,9 @@ class Daemon:
         except Exception as error:  # noqa: BLE001  # guard: the channel's, as in the front
             self._front.end_defective(error, host.gone)
         self._pair_closed(channel)
+
+    def latest(self) -> Runtime:
+        return self._runtime
 
     # --- ends ---
 
@@ -369,7 +372,7 @@ async def serve(
                 runtime = _runtime(setup, front, home=home, family=family, equipment=equipment, memory=memory)
                 async with _kept_answers(runtime):
                     daemon = Daemon(runtime, front, log, notifier, descriptors=descriptors)
-                    runtime.services.admin = AdminDoor(daemon, runtime)
+                    runtime.services.admin = AdminDoor(daemon, daemon.latest)
                     background.start_soon(daemon.receive_signals, signals, family.kill_all)
                     daemon.serve(doors, web)
                     preload_ways(catalog)
@@ -425,6 +428,7 @@ def _runtime(
         rest=equipment.rest,
         audit=equipment.audit,
         make_spool=equipment.make_spool,
+        steps=equipment.steps,
         accounts=accounts_of(setup.catalog, os.environ, setup.log),
     )
     return Runtime(setup, services, DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory))

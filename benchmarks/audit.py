@@ -67,7 +67,10 @@ def _records_a_second(kind: str, directory: Path, rounds: int) -> float:
     for number in range(rounds):
         path = directory / f"{kind}{number}"
         began = time.perf_counter()
-        with open_recorder(_store(kind, path), SilentLog(), run="run", masker=NO_SECRETS, payloads=False) as recorder:
+        store = _store(kind, path)
+        with open_recorder(
+            store, SilentLog(), run="run", tallies=directory, masker=NO_SECRETS, payloads=False
+        ) as recorder:
             for each in ended:
                 recorder.put(each)
             # Its end is bounded, and here all is to be written.

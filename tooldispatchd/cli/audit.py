@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     # The help needs none of it.
-    from tooldispatchd.audit.door import AuditFilter, AuditReader, CallRecord
+    from tooldispatchd.audit.door import AuditFilter, AuditReader, CallRecord, StoreNote
 
 EPILOG: Final = """\
 The store is read, not the daemon: it need not run, and whoever asks must be able to read the file, as the daemon's user
-can. --since takes a time ago (90s, 30m, 12h, 7d) or a day or time (2026-11-26, 2026-11-26T08:00), local where it names
-no zone.
+can. --since takes a time ago (90s, 30m, 12h, 7d) or a day or time (2026-11-26, 2026-11-26T08:00),
+local where it names no zone.
 
 The table shows when each call came, whose it was, how it ended (ok, error: the tool said that it failed, or the code of
 a fault), how long it waited and ran, and the sizes of input and answer. --json prints a line for each, with all that is
@@ -32,10 +32,6 @@ LIMIT: Final = 50
 FOLLOW_S: Final = 0.5
 # An estimate, for English and for JSON.
 BYTES_A_TOKEN: Final = 4
-MISSING: Final = {
-    "lost": "{count} records were lost",
-    "unclosed": "the run {run} was killed: its last records may be missing",
-}
 HEADINGS: Final = ("time", "session", "agent", "tool", "ended", "waited ms", "ran ms", "in", "out")
 # So many of these are words.
 WORDS: Final = 5
@@ -112,13 +108,23 @@ def _tell_notes(reader: "AuditReader", wanted: "AuditFilter", *, is_json: bool) 
     from msgspec import json
 
     for note in reader.notes(wanted.since or 0.0):
-        if note.event not in MISSING:
+        if (why := _missing(note)) is None:
             continue
         if is_json:
             print(json.encode(note).decode())
         else:
-            why = MISSING[note.event].format(count=note.count, run=note.run)
             print(f"tooldispatchd: warning: {_time(note.at)}: {why}", file=sys.stderr)
+
+
+def _missing(note: "StoreNote") -> str | None:
+    if note.event == "lost":
+        return f"{note.count} records were lost"
+    if note.event != "unclosed" or note.count == 0:
+        return None
+    missing = "how many of its records are missing is not known"
+    if note.count is not None:
+        missing = f"at most {note.count} of its records are missing"
+    return f"the run {note.run} was killed: {missing}"
 
 
 def _print_calls(reader: "AuditReader", wanted: "AuditFilter", arguments: argparse.Namespace) -> None:

@@ -32,9 +32,11 @@ def recorded(store: str) -> list[CallRecord]:
         reader.close()
 
 
-@pytest.fixture(params=["sqlite", "jsonl"])
+@pytest.fixture(params=["sqlite", "jsonl", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty store of each kind."""
+    if request.param == "postgresql":
+        return str(request.getfixturevalue("postgres").schema("audited"))
     return f"{request.param}:{tmp_path / 'audit'}"
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from tooldispatchd.audit.record import AuditFilter, AuditStoreError, CallRecord, StoreNote
 from tooldispatchd.audit.recorder import AuditLog, AuditStore, Recorder, open_recorder
 from tooldispatchd.audit.tally import tally_directory
-from tooldispatchd.catalog.auditspec import AuditSpec, store_parts
+from tooldispatchd.catalog.auditspec import NEEDS_POSTGRES, AuditSpec, file_store
 from tooldispatchd.catalog.confinement import size_of
 from tooldispatchd.catalog.masker import Masker
 
@@ -52,24 +52,36 @@ def open_audit(
 
 def _open_store(spec: AuditSpec) -> AuditStore:
     assert spec.store is not None
-    kind, path = store_parts(spec.store)
+    kind, path = file_store(spec.store) or ("postgresql", spec.store)
     bounds = {"keep_s": spec.keep_s, "max_bytes": size_of(spec.max_bytes)}
     if kind == "sqlite":
         from tooldispatchd.audit.sqlitestore import SqliteStore  # noqa: PLC0415  # as the module says
 
         return SqliteStore(path, **bounds)  # type: ignore[arg-type]  # one of them is whole
-    from tooldispatchd.audit.jsonlstore import JsonlStore  # noqa: PLC0415  # as the module says
+    if kind == "jsonl":
+        from tooldispatchd.audit.jsonlstore import JsonlStore  # noqa: PLC0415  # as the module says
 
-    return JsonlStore(path, **bounds)  # type: ignore[arg-type]  # as above
+        return JsonlStore(path, **bounds)  # type: ignore[arg-type]  # as above
+    try:
+        from tooldispatchd.audit.postgresstore import PostgresStore  # noqa: PLC0415  # as the module says
+    except ImportError as error:
+        raise AuditStoreError(NEEDS_POSTGRES) from error
+    return PostgresStore(spec.store, **bounds)  # type: ignore[arg-type]  # as above
 
 
 def open_reader(store: str) -> AuditReader:
     """What reads a store. Raises `AuditStoreError`."""
-    kind, path = store_parts(store)
+    kind, path = file_store(store) or ("postgresql", store)
     if kind == "sqlite":
         from tooldispatchd.audit.sqlitestore import SqliteReader  # noqa: PLC0415  # as the module says
 
         return SqliteReader(path)
-    from tooldispatchd.audit.jsonlstore import JsonlReader  # noqa: PLC0415  # as the module says
+    if kind == "jsonl":
+        from tooldispatchd.audit.jsonlstore import JsonlReader  # noqa: PLC0415  # as the module says
 
-    return JsonlReader(path)
+        return JsonlReader(path)
+    try:
+        from tooldispatchd.audit.postgresstore import PostgresReader  # noqa: PLC0415  # as the module says
+    except ImportError as error:
+        raise AuditStoreError(NEEDS_POSTGRES) from error
+    return PostgresReader(store)

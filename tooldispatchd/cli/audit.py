@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 EPILOG: Final = """\
 The store is read, not the daemon: it need not run, and whoever asks must be able to read the file, as the daemon's user
-can. --since takes a time ago (90s, 30m, 12h, 7d) or a day or time (2026-11-26, 2026-11-26T08:00),
+can, or its database. --since takes a time ago (90s, 30m, 12h, 7d) or a day or time (2026-11-26, 2026-11-26T08:00),
 local where it names no zone.
 
 The table shows when each call came, whose it was, how it ended (ok, error: the tool said that it failed, or the code of
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--config", type=Path, metavar="FILE", help="the configuration; by default the one of serve")
-    where.add_argument("--store", metavar="STORE", help="the store itself: sqlite:PATH or jsonl:PATH")
+    where.add_argument("--store", metavar="STORE", help="the store itself, as the configuration names it")
     parser.add_argument("--since", type=moment, metavar="WHEN", help="only calls that came since then")
     parser.add_argument("--agent", metavar="NAME", help="only those of the agent of that name on its channel")
     parser.add_argument("--tool", metavar="NAME", help="only those of that tool, or of tools of a pattern")
@@ -69,6 +69,7 @@ def moment(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     """Print; the exit code."""
     from tooldispatchd.audit.door import AuditFilter, AuditStoreError, open_reader
+    from tooldispatchd.catalog.auditspec import STORES, file_store, is_database
     from tooldispatchd.config.configuration import ConfigError
 
     try:
@@ -76,8 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    if store is None or not store.startswith(("sqlite:", "jsonl:")):
-        why = "the configuration has no audit.store" if store is None else "a store is sqlite:PATH or jsonl:PATH"
+    if store is None or not (file_store(store) or is_database(store)):
+        why = "the configuration has no audit.store" if store is None else f"a store is {STORES}"
         print(f"tooldispatchd: {why}", file=sys.stderr)
         return 2
     wanted = AuditFilter(arguments.since, arguments.agent, arguments.tool, arguments.failed, arguments.slow)

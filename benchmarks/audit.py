@@ -16,12 +16,12 @@ import trio
 from benchmarks.harness import Bar, Table, run_alone, scratch
 from benchmarks.policy import Outlet, QuickPlan, SilentLog, cost
 from tests.servers.postgres import postgres_server
-from tooldispatchd.agent.calls.auditing import AuditSink
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.steps.auditing import AuditSink
 from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.audit.door import open_reader
 from tooldispatchd.audit.jsonlstore import JsonlStore
@@ -105,7 +105,7 @@ async def _calls(audit: AuditSink | None, rounds: int) -> dict[str, tuple[float,
         runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))
         runtime.plans("default", compile_plans)["in flight"] = QuickPlan("in flight")
         outlet = Outlet(runtime.state.memory.share(0))
-        host = ChannelHost(runtime, outlet, lambda _host: None, entrance=Entrance(), visitor=Visitor(0, 0))
+        host = ChannelHost(lambda: runtime, outlet, lambda _host: None, entrance=Entrance(), visitor=Visitor(0, 0))
         found = {name: cost(host, outlet, name, rounds) for name in ("inline", "in flight")}
         host.ended()
     return found

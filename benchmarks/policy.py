@@ -15,14 +15,14 @@ from typing import Final
 import trio
 
 from benchmarks.harness import Bar, Table, run_alone
-from tooldispatchd.agent.calls.cachestep import ToolIdentity
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Checking, Reader
-from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.steps.caching import ToolIdentity
+from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
@@ -168,7 +168,7 @@ async def _steps(rounds: int) -> list[tuple[str, ...]]:
         for name, policy in POLICIES.items():
             plans[name] = governed(runtime, QuickPlan(name), policy, ToolIdentity(lambda: ()))
         outlet = Outlet(runtime.state.memory.share(0))
-        host = ChannelHost(runtime, outlet, lambda _host: None, entrance=Entrance(), visitor=Visitor(0, 0))
+        host = ChannelHost(lambda: runtime, outlet, lambda _host: None, entrance=Entrance(), visitor=Visitor(0, 0))
         base: tuple[float, float] | None = None
         for name in ("inline", *POLICIES):
             instructions, micros = cost(host, outlet, name, rounds)

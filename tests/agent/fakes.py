@@ -12,14 +12,14 @@ from msgspec import Raw, UnsetType
 from trio.abc import ReceiveStream, SendStream
 from trio.testing import memory_stream_pair
 
-from tooldispatchd.agent.calls.auditing import AuditSink
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Checking, Reader
-from tooldispatchd.agent.calls.steps import GateStep
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.steps.auditing import AuditSink
+from tooldispatchd.agent.steps.gates import GateStep
 from tooldispatchd.agent.subagents import SubAgents
 from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.calls.gate import Gate
@@ -109,7 +109,7 @@ class Agent:
         self._heard = bytearray()
         self.share = runtime.state.memory.share(visitor.uid)
         self.channel = CrowdedChannel(self.bounds, self.share, theirs.receive_stream, theirs.send_stream)
-        self.host = ChannelHost(runtime, self.channel, self._closed, entrance=entrance, visitor=visitor)
+        self.host = ChannelHost(lambda: runtime, self.channel, self._closed, entrance=entrance, visitor=visitor)
         runtime.services.home.start_soon(self.channel.run, self.host)
 
     @staticmethod

@@ -8,8 +8,8 @@ from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
-from tooldispatchd.agent.calls.steps import GateStep
 from tooldispatchd.agent.faults import CANCELLED
+from tooldispatchd.agent.steps.gates import GateStep
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.stages import Reason, StepOrder

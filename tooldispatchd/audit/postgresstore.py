@@ -146,8 +146,8 @@ class PostgresStore:
         with self._link.opened("write to") as db:
             if self._is_written(db, records, notes):
                 return
-            db.execute("BEGIN")
-            # A snapshot that was taken before the turn came would not know the last number.
+            db.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+            # Each statement sees all that was committed before it: the second the last number of another turn.
             db.execute(_TURN)
             transaction, last = _one(db, f"SELECT pg_current_xact_id()::text, max(n) FROM {_CALLS}")  # noqa: S608
             if records:

@@ -20,23 +20,20 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.cachestep import CacheStep, ToolIdentity
 from tooldispatchd.agent.calls.call import Call, Plan, Step
 from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
 from tooldispatchd.agent.calls.innercall import InnerCall
-from tooldispatchd.agent.calls.sizes import UNSTATED_SIZE
 from tooldispatchd.agent.faults import CANCELLED, no_workspace
 from tooldispatchd.agent.programs.confining import program_of_agent, program_of_tool
 from tooldispatchd.agent.programs.programs import Lent, Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.outcome import Outcome, Unread, Update
-from tooldispatchd.calls.stages import Reason, StepOrder
+from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.callgraph import agents_started, default_call_s
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.outputs import Output
-from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.schemas import ACCEPT, MAX_LIGHT_BYTES, Check, is_light
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -90,6 +87,7 @@ class InlinePlan(TaskPlan):
         self._inline = tool.spec.inline
         self._output = tool.output
         self._runtime = runtime
+        self.tally = runtime.state.tallies.of(self)
         self.now = compile_now(read, self._run, tool, runtime.setup.limits.max_content_bytes)
 
     async def run(self, call: Call) -> Outcome:
@@ -410,31 +408,6 @@ def in_mode(plan: Plan, tool: DeclaredTool) -> Plan:
         plan.in_background = tool.spec.mode == "background"
         plan.may_ask_for_job = not plan.in_background
         plan.now = None
-    return plan
-
-
-def governed(runtime: Runtime, plan: Plan, policy: CallPolicy, tool: ToolIdentity | None = None) -> Plan:
-    """The plan with the steps that its policy asks for; one with any is no longer answered in the moment it comes.
-
-    Its answers are given again only where it is said which `tool` it is.
-    """
-    steps = runtime.state.policies.of(policy)
-    if policy.caching is not None and tool is not None:
-        steps = (*steps, CacheStep(runtime.state.answers, runtime.state.flights, policy.caching, tool))
-    if steps:
-        plan.now = None
-    sized(plan, steps)
-    runtime.state.hooks.add_to(plan)
-    return plan
-
-
-def sized(plan: Plan, steps: tuple[Step, ...] = ()) -> Plan:
-    """The plan with these steps, and the one that bounds its answers: theirs, or what holds where no table says it.
-
-    What is answered in the moment it comes is shorter than that.
-    """
-    has_own = any(step.order is StepOrder.SIZE for step in steps)
-    plan.add(*steps, *(() if has_own else (UNSTATED_SIZE,)))
     return plan
 
 

@@ -12,21 +12,13 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call, CallContext
-from tooldispatchd.agent.calls.plans import (
-    TaskPlan,
-    limit_of,
-    log_stderr,
-    offered_of,
-    read_of,
-    shaped,
-    tell,
-)
-from tooldispatchd.agent.calls.steps import StateStep
+from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, log_stderr, offered_of, read_of, shaped, tell
 from tooldispatchd.agent.faults import no_workspace
 from tooldispatchd.agent.programs.confining import enforced_for, max_output_bytes, policy_of
 from tooldispatchd.agent.programs.programs import SurroundingsError
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.steps.gates import StateStep
 from tooldispatchd.calls.outcome import Answer, LeftBeside, Outcome
 from tooldispatchd.catalog.confinement import is_counted, size_of
 from tooldispatchd.catalog.enforcement import Enforced
@@ -57,7 +49,7 @@ class PythonPlan(TaskPlan):
         self._state = (tool.name if state is True else state) or None
         self.add(runtime.state.program_place)
         if self._state is not None:
-            self.add(StateStep(runtime.state.policies.exclusives, self._state))
+            self.add(StateStep(runtime.state.policy.exclusives, self._state))
         self._runtime = runtime
         self._log = runtime.setup.log.bind(tool=tool.name)
         self._warm = warm

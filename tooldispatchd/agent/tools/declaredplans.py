@@ -4,11 +4,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from tooldispatchd.agent.calls.cachestep import ToolIdentity
 from tooldispatchd.agent.calls.call import Plan
-from tooldispatchd.agent.calls.plans import InlinePlan, governed, in_mode, process_plan, program_plan
-from tooldispatchd.agent.calls.sizes import SizeStep
+from tooldispatchd.agent.calls.plans import InlinePlan, in_mode, process_plan, program_plan
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps.caching import ToolIdentity
+from tooldispatchd.agent.steps.governing import governed
+from tooldispatchd.agent.steps.sizes import SizeStep
 from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan, job_plans
 from tooldispatchd.agent.tools.outputs import output_plans
 from tooldispatchd.agent.tools.searching import search_plans
@@ -44,7 +45,7 @@ def info_plans(runtime: Runtime, profile: Profile, find: Callable[[str], Plan | 
     documented = [name for name in profile.tools if runtime.setup.catalog.tools[name].spec.doc is not None]
     if not documented or INFO in profile.tools:
         return {}
-    return {INFO: InfoPlan(documented, find, limit_s=runtime.setup.limits.call_s)}
+    return {INFO: InfoPlan(documented, find, limit_s=runtime.setup.limits.call_s, tallies=runtime.state.tallies)}
 
 
 class Described:
@@ -85,7 +86,7 @@ def compile_output_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     plans = output_plans(limit_s=runtime.setup.limits.call_s, size=size)
     for plan in plans:
         # A hook that saw the beginning of an answer sees what is read of it later.
-        runtime.state.hooks.add_to(plan)
+        runtime.hooks.add_to(plan)
     return {plan.name: plan for plan in plans}
 
 

@@ -12,9 +12,9 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
-from tooldispatchd.agent.calls.sizes import SizeStep
-from tooldispatchd.agent.calls.windows import MAX_QUERY, Look, LookReply, grep_output, query_output, read_output
 from tooldispatchd.agent.faults import SHOWN_NAME
+from tooldispatchd.agent.steps.sizes import SizeStep
+from tooldispatchd.agent.steps.windows import MAX_QUERY, Look, LookReply, grep_output, query_output, read_output
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import MAX_LIGHT_BYTES, MAX_PATTERN, compile_check

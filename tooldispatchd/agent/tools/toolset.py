@@ -9,22 +9,15 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
-from tooldispatchd.agent.calls.cachestep import ToolIdentity
 from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
-from tooldispatchd.agent.calls.plans import (
-    DownPlan,
-    McpPlan,
-    declared_mcp_plan,
-    governed,
-    in_mode,
-    listed_plan,
-    sized,
-)
+from tooldispatchd.agent.calls.plans import DownPlan, McpPlan, declared_mcp_plan, in_mode, listed_plan
 from tooldispatchd.agent.calls.sessionchannel import HOLD, Lookup
 from tooldispatchd.agent.faults import SHOWN_NAME, propose, renamed, unknown_tool
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps.caching import ToolIdentity
+from tooldispatchd.agent.steps.governing import governed, sized
 from tooldispatchd.agent.tools import passing
 from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan
 from tooldispatchd.agent.tools.declaredplans import (
@@ -314,10 +307,10 @@ class Toolset:
         """The plan with the steps that the tables of its tool, the server and the profile ask for."""
         config = self._runtime.setup.catalog.config
         profile = config.agents.get(self._profile.name)
-        is_asked = asks_for_steps(server.binding.spec) or asks_for_steps(profile) or self._runtime.state.hooks
+        is_asked = asks_for_steps(server.binding.spec) or asks_for_steps(profile) or self._runtime.hooks
         if declared is None and not is_asked:
             # There may be a thousand of them.
-            return sized(plan)
+            return sized(self._runtime, plan)
         policy = policy_of(
             config,
             profile,

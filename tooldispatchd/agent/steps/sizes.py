@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.call import Call, Step
-from tooldispatchd.agent.calls.shortening import ShortenedText, ShorteningJob, shorten
 from tooldispatchd.agent.calls.spool import new_handle
+from tooldispatchd.agent.steps.shortening import ShortenedText, ShorteningJob, shorten
 from tooldispatchd.calls.content import of_text
 from tooldispatchd.calls.outcome import Answer, Outcome, utf8_size
 from tooldispatchd.calls.outputs import StoredOutput

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tooldispatchd.agent.calls.shortening import HEAD_BYTES, ShortenedText, ShorteningJob, cut, lines_in, shorten
+from tooldispatchd.agent.steps.shortening import HEAD_BYTES, ShortenedText, ShorteningJob, cut, lines_in, shorten
 
 
 def job(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import ANOTHER_USER, Agent, HeldPlan, answer, fault_of, open_runtime
-from tooldispatchd.agent.calls.cachestep import ToolIdentity, canonical, lasting
-from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps.caching import ToolIdentity, canonical, lasting
+from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.agent.tools.declaredplans import LIFTED, compile_lifted, compile_plans
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.catalog.caching import Caching

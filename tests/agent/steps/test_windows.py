@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.agent.calls.windows import (
+from tooldispatchd.agent.steps.windows import (
     MAX_LINE_BYTES,
     SHOWN_BYTES,
     Look,

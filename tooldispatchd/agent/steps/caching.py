@@ -18,7 +18,7 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call, Step
-from tooldispatchd.agent.calls.steps import has_failed
+from tooldispatchd.agent.steps.trying import has_failed
 from tooldispatchd.calls.answercache import AnswerCache, CachedAnswer
 from tooldispatchd.calls.flights import Flights
 from tooldispatchd.calls.lookup import CallLookup

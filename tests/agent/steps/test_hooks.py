@@ -8,9 +8,9 @@ import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import Agent, HeldPlan, code_of, fault_of, open_runtime
-from tooldispatchd.agent.calls.cachestep import ToolIdentity
-from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps.caching import ToolIdentity
+from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.agent.tools.declaredplans import LIFTED, compile_lifted
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.catalog.caching import Caching

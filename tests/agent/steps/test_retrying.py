@@ -8,7 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import Agent, HeldPlan, answer, fault_of, open_runtime, small_catalog
 from tooldispatchd.agent.calls.call import Call
-from tooldispatchd.agent.calls.plans import governed
+from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.policy import Breaking, CallPolicy

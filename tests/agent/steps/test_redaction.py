@@ -9,8 +9,8 @@ from msgspec import Raw
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import Agent, HeldPlan, fault_of, open_runtime, small_catalog
-from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.policy import CallPolicy

@@ -4,9 +4,9 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.agent.calls.approval import approve
 from tooldispatchd.agent.calls.call import Call, Step
-from tooldispatchd.agent.calls.hooks import json_input
+from tooldispatchd.agent.steps.approval import approve
+from tooldispatchd.agent.steps.hooks import json_input
 from tooldispatchd.calls.hooks import refused
 from tooldispatchd.calls.stages import StepOrder, Waits
 from tooldispatchd.catalog.expressions.door import FailedEvaluation

@@ -9,7 +9,7 @@ from typing import IO, Final
 
 import msgspec
 
-from tooldispatchd.agent.calls.shortening import cut
+from tooldispatchd.agent.steps.shortening import cut
 from tooldispatchd.catalog.schemas import MAX_PATTERN, SchemaError, compile_check
 from tooldispatchd.catalog.violations import IsValid
 from tooldispatchd.wire.heavy import quoted

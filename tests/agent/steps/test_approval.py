@@ -7,9 +7,9 @@ from typing import Final, cast
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.agent.calls.test_auditing import Book
 from tests.agent.fakes import Agent, HeldPlan, code_of, fault_of, open_runtime
-from tooldispatchd.agent.calls.plans import governed
+from tests.agent.steps.test_auditing import Book
+from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.catalog.policyspec import RuleSpec

@@ -9,8 +9,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import Agent, HeldPlan, answer, code_of, fault_of, open_runtime
-from tooldispatchd.agent.calls.plans import governed
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.catalog.policyspec import QueueSpec
@@ -313,7 +313,7 @@ async def test_of_what_touches_the_same_thing_one_runs_at_a_time_whoever_calls(a
         reads.finish("r3")
         await one.end_input()
         await two.end_input()
-        assert runtime.state.policies.exclusives._gates == {}
+        assert runtime.state.policy.exclusives._gates == {}
 
 
 async def test_a_session_without_a_workspace_has_none_to_itself(autojump_clock: MockClock) -> None:

@@ -1,0 +1,34 @@
+"""A plan with the steps that its tool's tables ask for."""
+
+from tooldispatchd.agent.calls.call import Plan, Step
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.steps.caching import CacheStep, ToolIdentity
+from tooldispatchd.agent.steps.sizes import UNSTATED_SIZE
+from tooldispatchd.calls.stages import StepOrder
+from tooldispatchd.catalog.policy import CallPolicy
+
+
+def governed(runtime: Runtime, plan: Plan, policy: CallPolicy, tool: ToolIdentity | None = None) -> Plan:
+    """The plan with the steps that its policy asks for; one with any is no longer answered in the moment it comes.
+
+    Its answers are given again only where it is said which `tool` it is.
+    """
+    steps = runtime.policies.of(policy)
+    if policy.caching is not None and tool is not None:
+        steps = (*steps, CacheStep(runtime.state.answers, runtime.state.flights, policy.caching, tool))
+    if steps:
+        plan.now = None
+    sized(runtime, plan, steps)
+    runtime.hooks.add_to(plan)
+    return plan
+
+
+def sized(runtime: Runtime, plan: Plan, steps: tuple[Step, ...] = ()) -> Plan:
+    """The plan with these steps, those that each plan has, and the one that bounds its answers: theirs, or what holds
+    where no table says it.
+
+    What is answered in the moment it comes is shorter than that.
+    """
+    has_own = any(step.order is StepOrder.SIZE for step in steps)
+    plan.add(*runtime.services.steps, *steps, *(() if has_own else (UNSTATED_SIZE,)))
+    return plan

@@ -12,13 +12,14 @@ import copy
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, cast
 
 import msgspec
 
 from tooldispatchd.catalog import problems as paths
-from tooldispatchd.catalog.auditspec import AuditSpec
+from tooldispatchd.catalog.auditspec import NEEDS_POSTGRES, AuditSpec, is_database
 from tooldispatchd.catalog.catalog import Catalog, DescribedApi, build_catalog
 from tooldispatchd.catalog.enforcement import wrong
 from tooldispatchd.catalog.masker import Masker
@@ -130,6 +131,9 @@ def load(path: Path, environ: Mapping[str, str], *, runs_commands: bool = True) 
         pem_problems = check_pem_files(table)
     _refuse(sources, [*credentials.problems, *pem_problems, *problems])
     assert isinstance(catalog, Catalog)
+    store = catalog.config.audit.store or ""
+    if is_database(store) and find_spec("psycopg") is None:
+        _refuse(sources, [Problem(("audit", "store"), NEEDS_POSTGRES)])
     servers = with_credentials(catalog.servers, credentials.secrets)
     apis = {
         name: msgspec.structs.replace(api, credentials=api_credentials(api, credentials.secrets))

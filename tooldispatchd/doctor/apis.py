@@ -35,7 +35,7 @@ _ADVICE: Final = (
 
 
 def api_examiners(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Examiner]:
-    """A check for each API, for each document that is kept, and for each authorization server."""
+    """A check for each API, authorization server and collector of traces, and for each document that is kept."""
     catalog = loaded.catalog
     for name, api in catalog.apis.items():
         reach = Reach(url=f"{api.origin}/", ca=api.spec.ca, cert=api.spec.cert, key=api.spec.key)
@@ -43,6 +43,9 @@ def api_examiners(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Examin
     for name, auth in catalog.config.http_auth.items():
         reach = Reach(url=auth.jwks or auth.issuer)
         yield Examiner("authorization server", name, partial(_reach, "authorization server", name, reach, ""))
+    if catalog.config.traces.endpoint is not None:
+        reach = Reach(url=catalog.config.traces.endpoint)
+        yield Examiner("collector", "traces", partial(_reach, "collector", "traces", reach, ""))
     documents = loaded.written.get("openapi")
     for name, table in documents.items() if isinstance(documents, dict) else ():
         spec = table.get("spec") if isinstance(table, dict) else None

@@ -80,6 +80,8 @@ def wanted_extras(loaded: Loaded) -> dict[str, str]:
             wanted.setdefault("oauth", f"server {name}")
     for name in loaded.catalog.config.http_auth:
         wanted.setdefault("oauth", f"http_auth.{name}")
+    if loaded.catalog.config.traces.endpoint is not None:
+        wanted.setdefault("otel", "traces")
     return wanted
 
 

@@ -108,10 +108,8 @@ def _offering(catalog: Catalog, binding: Binding, answer: Line, took_ms: float) 
 
 
 def _tools(answer: Line) -> list[str]:
-    """The server's tools; `info` is the daemon's."""
     tools = answer.get("tools")
-    named = [str(tool.get("name")) for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
-    return [name for name in named if name != "info"]
+    return [str(tool.get("name")) for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
 
 
 def _named(catalog: Catalog, server: str) -> Iterator[str]:

@@ -12,11 +12,10 @@ from pathlib import Path
 import msgspec
 import trio
 
-from tooldispatchd.catalog.auditspec import AuditSpec
 from tooldispatchd.catalog.catalog import Catalog
-from tooldispatchd.catalog.policyspec import CacheSpec
 from tooldispatchd.catalog.profiles import Profile, ServerUse
 from tooldispatchd.catalog.servers import Binding
+from tooldispatchd.catalog.specs import Config
 from tooldispatchd.children.descriptors import occupy_standard, raise_limit
 from tooldispatchd.config.configuration import ConfigError, load_catalog
 from tooldispatchd.config.listen_values import parse_places
@@ -46,21 +45,17 @@ def trial_catalog(catalog: Catalog, directory: str) -> Catalog:
     profiles = {
         name: _profile(name, catalog, directory) for name, binding in catalog.servers.items() if binding.spec.enabled
     }
-    config = msgspec.structs.replace(
-        catalog.config, tools={}, processes={}, hooks={}, agents={}, audit=AuditSpec(), cache=CacheSpec()
-    )
-    return msgspec.structs.replace(
-        catalog,
-        config=config,
-        servers=servers,
-        profiles=profiles,
-        **{key: {} for key in ("tools", "processes", "tokens", "aliases", "apis", "rules", "traits")},
-    )
+    # What else the configuration has, such as an audit, is the running daemon's.
+    own = catalog.config
+    config = Config(mcp=own.mcp, limits=own.limits, queues=own.queues)
+    trial = Catalog(config, {}, profiles, {}, servers, (), rules=catalog.rules, masker=catalog.masker)
+    return msgspec.structs.replace(trial, enforceable=catalog.enforceable)
 
 
 def _eager(binding: Binding) -> Binding:
-    """A server that is started at once, and once."""
-    return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, lazy=False, restart="never"))
+    """A server that is started at once, and once; its session offers nothing beside its tools."""
+    spec = msgspec.structs.replace(binding.spec, lazy=False, restart="never", max_output=None, overflow=None)
+    return msgspec.structs.replace(binding, spec=spec)
 
 
 def _profile(name: str, catalog: Catalog, directory: str) -> Profile:

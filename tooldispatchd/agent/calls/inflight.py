@@ -138,7 +138,7 @@ class InFlight:
             workspace=session.workspace,
             states=States(Holding(channel.share)),
             places=self._places,
-            approver=partial(runtime.state.approvers.of, session),
+            approver=partial(runtime.state.approvers.of, session, runtime.setup.profile_spec(session.profile)),
             decisions=Decisions(),
             asides=Gate(limits.waiting, waiting=0),
             turns=lineage.account.turns,

@@ -130,7 +130,7 @@ class Session:
         is_heard_above = lineage is not None and lineage.account.events is not None
         if self.events is None and (machine.asked.events or is_heard_above):
             self.events = Events(self._runtime, machine, self._host, lineage)
-        self._runtime.state.approvers.note(self)
+        self._runtime.state.approvers.note(self, self._runtime.setup.profile_spec(self.profile))
         # The shorter way of a call tells nobody of it, and looks at no other.
         is_heard = self._logs_calls or self.events is not None
         machine.is_quick = machine.is_quick and not is_heard and self.group_size is None
@@ -146,6 +146,7 @@ class Session:
 
     def open(self, visitor: Visitor) -> None:
         """Start the profile's servers; where there are none the session is open at once."""
+        self._runtime.enter()
         self._log.info("session opened", profile=self.profile, uid=visitor.uid, pid=visitor.pid)
         self.audit = audit_of(self._runtime.services.audit, visitor.uid, self)
         self.machine.is_quick = self.machine.is_quick and self.audit is None
@@ -589,6 +590,7 @@ class Session:
         account = None if self.in_flight is None else self.in_flight.close()
         answered, faults = closing_figures(self.lineage, account, self.answered, self.faults)
         self._log.info("session closed", profile=self.profile, answered=answered, faults=faults)
+        self._runtime.leave()
         self._host.closed(self.machine.agent)
         self.in_flight = self._questions = self._changes = self._tree = None
         self.toolset.forget()

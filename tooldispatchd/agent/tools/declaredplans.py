@@ -86,7 +86,7 @@ def compile_output_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     plans = output_plans(limit_s=runtime.setup.limits.call_s, size=size)
     for plan in plans:
         # A hook that saw the beginning of an answer sees what is read of it later.
-        runtime.state.hooks.add_to(plan)
+        runtime.hooks.add_to(plan)
     return {plan.name: plan for plan in plans}
 
 

@@ -27,6 +27,9 @@ exit codes: 0 fine, also with warnings; 1 something is wrong; 2 usage, or a conf
 """
 # A dozen servers that hang until their handshakes are over.
 WITHIN_S: Final = 120.0
+# The longest health, and a space.
+INDENT: Final = 8
+LEAST_SHOWN_MS: Final = 50
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,14 +124,30 @@ def _print(arguments: argparse.Namespace, found: "Sequence[Diagnosis]") -> None:
         counts[each.health] += 1
         if each.health == "fine" and each.part in {"tool", "machine", "file"} and not arguments.all:
             continue
-        took = f" ({each.took_ms / 1000:.1f} s)" if each.took_ms is not None and each.took_ms >= 50 else ""
-        head = f"{each.health:8}"
-        print(f"{colours[each.health](head)}{each.part} {printable(each.name)}: {printable(each.said)}{took}")
-        if "missing_interpreter" in each.facts:
-            print(f"{'':8}  its interpreter is not there: {printable(str(each.facts['missing_interpreter']))}")
-        if each.advice:
-            print(f"{'':8}  → {printable(each.advice)}")
+        first, *more = _lines(each)
+        print(f"{colours[each.health](f'{each.health:{INDENT}}')}{first.lstrip()}", *more, sep="\n")
     print(", ".join(f"{count} {health}" for health, count in counts.items() if count))
+
+
+def _lines(found: "Diagnosis") -> list[str]:
+    """A diagnosis as it is printed, indented; in as many lines as a terminal needs, and in a pipe one for each part."""
+    import shutil
+    import textwrap
+
+    took = f" ({found.took_ms / 1000:.1f} s)" if found.took_ms is not None and found.took_ms >= LEAST_SHOWN_MS else ""
+    told = [f"{found.part} {found.name}: {found.said}{took}"]
+    if "missing_interpreter" in found.facts:
+        told.append(f"  its interpreter is not there: {found.facts['missing_interpreter']}")
+    if found.advice:
+        told.append(f"  → {found.advice}")
+    indent = " " * INDENT
+    lines = [indent + printable(each) for each in told]
+    if not sys.stdout.isatty():
+        return lines
+    wrapper = textwrap.TextWrapper(
+        shutil.get_terminal_size().columns, subsequent_indent=f"{indent}    ", break_on_hyphens=False
+    )
+    return [part for line in lines for part in wrapper.wrap(line)]
 
 
 # --- how far it is ---
@@ -148,7 +167,8 @@ class _Progress(AbstractContextManager["_Progress"]):
         from rich.console import Console
         from rich.status import Status
 
-        self._status = Status("", console=Console(stderr=True))
+        self._console = Console(stderr=True)
+        self._status = Status("", console=self._console)
         self._running: dict[str, None] = {}
         self._done = 0
 
@@ -171,8 +191,10 @@ class _Progress(AbstractContextManager["_Progress"]):
     def _draw(self) -> None:
         from rich.text import Text
 
-        waiting = ", ".join(map(printable, self._running))
-        self._status.update(Text(f"{self._done} done; {waiting}", no_wrap=True, overflow="ellipsis"))
+        line = Text(f"{self._done} done; {', '.join(map(printable, self._running))}")
+        # Beside the spinner, in one line.
+        line.truncate(self._console.width - 2, overflow="ellipsis")
+        self._status.update(line)
 
 
 def _onlooker(arguments: argparse.Namespace) -> "AbstractContextManager[_Silent | _Progress]":

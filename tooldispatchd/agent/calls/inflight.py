@@ -6,7 +6,7 @@ A session has this from its first such call on; one that only calls inline tools
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -84,8 +84,8 @@ class CallingSession(Protocol):
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
     def lifted(self, name: str) -> Plan | Fault: ...
-    def refuse_request(self, request: Request, fault: Fault) -> None: ...
-    def note_end(self, call: AgentCall, outcome: Outcome, took_s: float = 0.0) -> None: ...
+    def refuse_request(self, request: Request, fault: Fault, plan: Plan | None = None) -> None: ...
+    def note_end(self, call: AgentCall, outcome: Outcome, took_s: float, plan: Plan | None) -> None: ...
     def incident(self, tool: str, error: Exception) -> Fault: ...
     def start_soon(self, task: Task) -> None: ...
     def keep(self, run: Task, close: Callable[[], None]) -> None: ...
@@ -159,6 +159,10 @@ class InFlight:
     def __len__(self) -> int:
         return len(self._calls)
 
+    def __iter__(self) -> Iterator[AgentCall]:
+        """The calls; none may begin or end meanwhile."""
+        return iter(self._calls.values())
+
     @property
     def machine(self) -> SessionMachine:
         """The session's."""
@@ -187,7 +191,7 @@ class InFlight:
         if refusal is None and (body.background or (plan is not None and plan.in_background)):
             refusal = self._make_job(call)
         if refusal is not None:
-            self._session.refuse_request(request, refusal.ran(may_have=False))
+            self._session.refuse_request(request, refusal.ran(may_have=False), plan)
             return
         self._machine.start(request)
         self._calls[call.key] = call
@@ -468,7 +472,7 @@ class InFlight:
         if not is_job and size > NOTABLE_BYTES and (crowding := self._channel.crowding(size)) is not None:
             outcome, size = crowding.ran(may_have=True), 0
         events, took_s = self._session.events, trio.current_time() - call.machine.started_at
-        self._session.note_end(call, outcome, took_s)
+        self._session.note_end(call, outcome, took_s, call.plan)
         if events is not None:
             # The last event of the call, in one write with its answer.
             events.tool_finished(call.names, call.name, outcome, took_s=took_s)

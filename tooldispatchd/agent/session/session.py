@@ -7,7 +7,7 @@ brings a `TaskTree`.
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Literal
 
 from msgspec import UNSET, Raw, UnsetType
@@ -76,9 +76,11 @@ class Session:
         "lineage",
         "machine",
         "number",
+        "opened_at",
         "plans",
         "profile",
         "toolset",
+        "visitor",
         "workspace",
     )
 
@@ -147,6 +149,8 @@ class Session:
     def open(self, visitor: Visitor) -> None:
         """Start the profile's servers; where there are none the session is open at once."""
         self._runtime.enter()
+        self.visitor, self.opened_at = visitor, time()
+        self._runtime.state.opened[self.number] = self
         self._log.info("session opened", profile=self.profile, uid=visitor.uid, pid=visitor.pid)
         self.audit = audit_of(self._runtime.services.audit, visitor.uid, self)
         self.machine.is_quick = self.machine.is_quick and self.audit is None
@@ -200,6 +204,7 @@ class Session:
                 jobs=self.has_jobs,
                 agents=self.lineage is None,
                 workspace=self.lineage is None and toolset.may_name_workspace,
+                admin=self._host.may_administer,
             ),
             self._runtime.setup.told_limits,
             machine.agent,
@@ -273,13 +278,12 @@ class Session:
         if content is HEAVY:
             self._calls().take(request, plan)
             return
-        self.answered += 1
         if type(content) is str and (len(content) <= LARGE_BYTES or type(content := self._host.fit(content)) is str):
+            self.answered += 1
+            plan.tally.at_once += 1  # type: ignore[union-attr]  # a plan with `now` has one
             machine.reply(request, content, is_error=False)
         else:
-            self.faults += 1
-            content = ran_at_once(content)  # type: ignore[arg-type]  # it is no str
-            machine.reply_fault(request, content)
+            self.refuse_request(request, ran_at_once(content), plan)  # type: ignore[arg-type]  # it is no str
 
     def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
         is_duplicate = body_of(request).id in self.machine.live
@@ -300,14 +304,13 @@ class Session:
                 return
             plan = found if isinstance(found, Plan) else None
         if isinstance(plan, CallPlan):
-            fault = unpack(body_of(request))
-            if fault is not None:
+            if (fault := unpack(body_of(request))) is not None:
                 self.refuse_request(request, fault.ran(may_have=False))
             else:
                 self.request(request, line=line)
             return
         if plan is not None and plan.in_background and not self.has_jobs:
-            self.refuse_request(request, NO_JOBS)
+            self.refuse_request(request, NO_JOBS, plan)
             return
         may_be_now = self.in_flight is None or self.in_flight.may_answer_now
         if plan is not None and plan.now is not None and may_be_now and not body_of(request).has_bound:
@@ -315,15 +318,16 @@ class Session:
         else:
             self._calls().take(request, plan)
 
-    def refuse_request(self, request: Request, fault: Fault) -> None:
+    def refuse_request(self, request: Request, fault: Fault, plan: Plan | None = None) -> None:
         """Answer a request that becomes no call with why."""
         self.machine.reply_fault(request, fault)
-        self.note_end(body_of(request), fault)
+        self.note_end(body_of(request), fault, plan=plan)
 
     def note_end(self, call: AuditedCall, outcome: Outcome, took_s: float = 0.0, plan: Plan | None = None) -> None:
         """Count, log and record that a request was answered."""
         self.answered += 1
         self.faults += isinstance(outcome, Fault)
+        self._runtime.state.tallies.of(plan).note(outcome, took_s)
         if self.audit is not None:
             self.audit.note(call, outcome, took_s, plan)
         if self._logs_calls:
@@ -587,6 +591,7 @@ class Session:
         if self.machine.state is not State.DRAINING:
             self.machine.apply(Event.ENDED)
         self.machine.apply(Event.TORN_DOWN)
+        del self._runtime.state.opened[self.number]
         account = None if self.in_flight is None else self.in_flight.close()
         answered, faults = closing_figures(self.lineage, account, self.answered, self.faults)
         self._log.info("session closed", profile=self.profile, answered=answered, faults=faults)

@@ -17,6 +17,7 @@ from tooldispatchd.catalog.rest.declared import RestApi
 from tooldispatchd.config.api_documents import is_url
 from tooldispatchd.config.configuration import Loaded
 from tooldispatchd.config.kept_documents import KeptDocuments
+from tooldispatchd.doctor.advice import advice_for
 from tooldispatchd.doctor.diagnosis import Diagnosis, Health
 from tooldispatchd.doctor.examiner import Examiner, aside
 from tooldispatchd.http.reach import Reach
@@ -25,13 +26,6 @@ from tooldispatchd.http.reach import Reach
 OLD_DAYS: Final = 90
 DAY_S: Final = 86_400
 MAX_HEAD_BYTES: Final = 64 * 1024
-_ADVICE: Final = (
-    ("not known", "correct the host, or the name server of this machine (/etc/resolv.conf)"),
-    ("Temporary failure in name", "no name server answers: look at the network and /etc/resolv.conf"),
-    ("refused", "nobody listens there: correct the host and its port, or start what should"),
-    ("certificate", "the authority that signed its certificate goes into ca, a client's certificate into cert"),
-    ("TLS", "correct the scheme of the URL"),
-)
 
 
 def api_examiners(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Examiner]:
@@ -59,7 +53,7 @@ def _tool_count(catalog: Catalog, api: RestApi) -> str:
 
 async def _reach(part: str, name: str, reach: Reach, more: str) -> Sequence[Diagnosis]:
     """Ask for the head of what stands at the top of the host: DNS, TCP, TLS, proxy, and any answer."""
-    from tooldispatchd.http.errors import WireError  # noqa: PLC0415  # where nobody is to be reached it is not needed
+    from tooldispatchd.http.errors import UntrustedOriginError, WireError  # noqa: PLC0415  # where nobody is to be reached
     from tooldispatchd.http.wire import HttpWire  # noqa: PLC0415  # as above
 
     began = trio.current_time()
@@ -68,11 +62,9 @@ async def _reach(part: str, name: str, reach: Reach, more: str) -> Sequence[Diag
             status: object = reply.status
     except WireError as error:
         # That it leads elsewhere is an answer, too.
-        status = error.extras.get("http_status") or (
-            "a redirect" if error.was_sent and "it leads to" in error.why else None
-        )
+        status = "a redirect" if isinstance(error, UntrustedOriginError) else error.extras.get("http_status")
         if status is None:
-            advice = next((advice for words, advice in _ADVICE if words in error.why), None)
+            advice = advice_for(error.why)
             return [Diagnosis(part=part, name=name, health=Health.WRONG, said=error.why, advice=advice)]
     took_ms = (trio.current_time() - began) * 1000
     is_ill = isinstance(status, int) and status >= 500

@@ -10,6 +10,7 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.globs import is_glob
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.config.machine import program_of
+from tooldispatchd.doctor.advice import advice_for
 from tooldispatchd.doctor.diagnosis import Diagnosis, Health
 from tooldispatchd.doctor.examiner import Examiner
 from tooldispatchd.doctor.programs import interpreter_facts
@@ -18,27 +19,6 @@ from tooldispatchd.doctor.trial import Line, Trial, TrialEndedError
 # Beside its handshake: the daemon's own start, its place among those that start at once, and its last words.
 BESIDE_S: Final = 20.0
 MAX_NAMED: Final = 20
-# The daemon's own words for what failed, and what to do about it; the first that fits.
-_ADVICE: Final = (
-    ("does not offer", "correct the names in tools of its table, or update the server"),
-    ("No such file or directory", "install the program, or correct command (and cwd); PATH is that of this command"),
-    ("Permission denied", "the user of the daemon may not execute it: chmod +x, or correct its owner"),
-    ("Exec format error", "it is no program for this machine, or a script without a first line #!"),
-    ("tooldispatchd login", "a person has to log in once, as it says"),
-    ("HTTP 401", "correct its token, token_env, token_file or headers; is it another environment's?"),
-    ("HTTP 403", "correct its token, or ask for what that may do there"),
-    ("HTTP 404", "correct the path of its url"),
-    ("HTTP 405", 'correct the path of its url; an older server wants transport = "sse"'),
-    ("not known", "correct its url, or the name server of this machine (/etc/resolv.conf)"),
-    ("No address associated", "correct its url, or the name server of this machine (/etc/resolv.conf)"),
-    ("Temporary failure in name", "no name server answers: look at the network and /etc/resolv.conf"),
-    ("Connection refused", "nobody listens there: start the server, or correct the port"),
-    ("ertificate", "the authority that signed its certificate goes into ca"),
-    ("is it http", "correct the scheme of its url"),
-    ("did not answer", "a slow start has handshake_s; does it speak MCP, and does it wait for something on its stdin?"),
-    ("exited with code", "run its command by hand: what is missing is an argument, or a variable of env"),
-    ("ended by signal", "run its command by hand; with bounds of memory or cpu_s in its table, raise them"),
-)
 
 
 def server_examiners(catalog: Catalog, trial: Trial) -> Iterator[Examiner]:
@@ -62,7 +42,7 @@ async def _examine(catalog: Catalog, binding: Binding, trial: Trial) -> Sequence
     took_ms = (trio.current_time() - began) * 1000
     failed = _failure(name, answer)
     if failed is not None:
-        advice = next((advice for words, advice in _ADVICE if words in failed), None)
+        advice = advice_for(failed)
         facts = await interpreter_facts(program_of(binding.spec), binding.spec.env)
         if advice is not None and "interpreter" in facts and "exited with code" in failed:
             advice = f"is its interpreter ({facts['interpreter']}) what it wants? {advice}"
@@ -92,7 +72,7 @@ def _offering(catalog: Catalog, binding: Binding, answer: Line, took_ms: float) 
     tools = _tools(answer)
     offered = {tool.rpartition(":")[2] if binding.prefix != "" else tool for tool in tools}
     missing = [each for each in _named(catalog, binding.name) if each not in offered]
-    warnings = _warnings(answer)
+    warnings = [each.removeprefix(f"server {binding.name}: ") for each in _warnings(answer)]
     health, advice = Health.FINE, None
     said = f"up, {len(tools)} {'tool' if len(tools) == 1 else 'tools'}"
     if missing:

@@ -97,10 +97,17 @@ def find_configuration(environ: Mapping[str, str]) -> Path:
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A catalog, and where each table of it was written: `where` gives `FILE:LINE`."""
+    """A catalog, and where each table of it was written: `where` gives `FILE:LINE`.
+
+    `origin` is the path of the table that another one was made of (a toolbox, of its tools), or the same path; `files`
+    are those that were read as configuration; `written` is what they say together, before any expansion.
+    """
 
     catalog: Catalog
     where: Callable[[paths.Path], str]
+    origin: Callable[[paths.Path], paths.Path]
+    files: tuple[Path, ...]
+    written: Mapping[str, object]
 
 
 def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
@@ -152,7 +159,7 @@ def load(path: Path, environ: Mapping[str, str], *, runs_commands: bool = True) 
             *exposed_secrets(sources.table, sources.file_of),
         ),
     )
-    return Loaded(finished, sources.where)
+    return Loaded(finished, sources.where, sources.origin, sources.files, sources.table)
 
 
 def read_openapi(path: Path, environ: Mapping[str, str], name: str) -> tuple[OpenApiSpec, ApiCredentials]:

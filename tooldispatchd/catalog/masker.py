@@ -23,9 +23,11 @@ class Masker:
     __slots__ = ("_bytes", "_forms", "longest")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        found = {form for value in values for form in _forms_of(value) if len(form) >= LEAST_CHARS}
+        self._know({form for value in values for form in _forms_of(value) if len(form) >= LEAST_CHARS})
+
+    def _know(self, forms: Iterable[str]) -> None:
         # The longest first: one that is a part of another must not leave the rest of that.
-        self._forms = tuple(sorted(found, key=lambda form: (-len(form), form)))
+        self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
         self._bytes = tuple((form.encode(errors="surrogateescape"), MASK.encode()) for form in self._forms)
         self.longest = len(self._forms[0]) if self._forms else 0
 
@@ -78,6 +80,16 @@ class Masker:
 
 
 NO_SECRETS: Final = Masker()
+
+
+class CoveringMasker(Masker):
+    """Masks what any of several maskers does, which may be others later on: a log outlives a configuration."""
+
+    __slots__ = ()
+
+    def cover(self, maskers: Iterable[Masker]) -> None:
+        """From now on mask what these do. Threads may use it meanwhile."""
+        self._know({form for masker in maskers for form in masker._forms})
 
 
 def _forms_of(value: str) -> Iterator[str]:

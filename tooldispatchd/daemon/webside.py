@@ -10,7 +10,7 @@ their own that is nobody; and the private sockets take connections of this one p
 
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Final
 
 import msgspec
@@ -131,12 +131,9 @@ class WebSide:
 
 
 @asynccontextmanager
-async def open_web_side(
-    doors: Sequence[WebDoor], setup: Setup, family: Family, bound: ExitStack
-) -> AsyncIterator[WebSide]:
-    """The web process, which `run` starts; it is told to stop when `bound` is closed, and gone after the block."""
+async def open_web_side(doors: Sequence[WebDoor], setup: Setup, family: Family) -> AsyncIterator[WebSide]:
+    """The web process, which `run` starts, and `stop` tells to stop; it is gone after the block."""
     side = WebSide(doors, setup, family)
-    bound.callback(side.stop)
     try:
         yield side
     finally:

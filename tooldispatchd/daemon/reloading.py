@@ -1,0 +1,167 @@
+"""Reading the configuration anew while the daemon runs.
+
+    asked ─▶ read and checked in a thread ─▶ new places opened ─▶ equipment added ─▶ in one step: the new generation
+                        │                           │                   │
+                        └───────── what is wrong, and nothing has changed
+
+Sessions that open from then on are of the new generation, living ones stay of theirs unless they are to be moved. An
+old one is closed when its last session has ended. What only a start can change keeps its value, which is told.
+"""
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import trio
+
+from tooldispatchd.agent.log import Log
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.children.family import Family
+from tooldispatchd.config.configuration import ConfigError
+from tooldispatchd.config.difference import differences
+from tooldispatchd.daemon.equipment import Equipment, EquipmentError
+from tooldispatchd.daemon.generations import Generations, PreparedSetup, prepare
+from tooldispatchd.daemon.listeners import ListenError
+from tooldispatchd.daemon.openplaces import AFTER_START, OpenPlaces
+from tooldispatchd.daemon.source import ConfigurationSource
+from tooldispatchd.daemon.systemd import Notifier
+
+# Of `[limits]` those of which the daemon has one account, gate or buffer for all generations.
+FIXED_LIMITS: Final = (
+    "processes",
+    "mcp_opening",
+    "buffered_bytes",
+    "out_buffer_bytes",
+    "stalled_s",
+    "all_stored_bytes",
+    "max_line_bytes",
+)
+FIXED_TABLES: Final = ("audit", "cache")
+# While a thread reads, the loop gets the interpreter's lock back after this long, and not after Python's own 5 ms.
+SWITCH_S: Final = 0.000_5
+
+
+class ReloadError(Exception):
+    """The configuration was not taken, and nothing has changed. `problems` have the form of `ConfigError.fields`."""
+
+    def __init__(self, summary: str, problems: Sequence[dict[str, object]]) -> None:
+        super().__init__(summary)
+        self.problems = problems
+
+
+class Reloaded(msgspec.Struct, frozen=True):
+    """What a reload has changed, and what takes more than that."""
+
+    changed: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+class Reloader:
+    """Reads the configuration anew when it is asked to, one reading at a time."""
+
+    def __init__(
+        self,
+        source: ConfigurationSource,
+        generations: Generations,
+        equipment: Equipment,
+        listening: OpenPlaces,
+        *,
+        family: Family,
+        log: Log,
+        notifier: Notifier,
+    ) -> None:
+        self._source = source
+        self._generations = generations
+        self._equipment = equipment
+        self._listening = listening
+        self._family = family
+        self._log = log
+        self._notifier = notifier
+        self._one = trio.Lock()
+        self._wanted = trio.Event()
+
+    def ask(self) -> None:
+        """Have it read soon; asked again before it has begun, it is read once."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Read it whenever that was asked for; what is wrong is in the log. Runs until cancelled."""
+        while True:
+            await self._wanted.wait()
+            self._wanted = trio.Event()
+            with suppress(ReloadError):
+                await self.reload()
+
+    async def reload(self) -> Reloaded:
+        """Take what the files say now. Raises `ReloadError`, with what is wrong in the log too.
+
+        The loop goes on meanwhile; it waits for a reload that is under way.
+        """
+        async with self._one:
+            self._notifier.reloading()
+            try:
+                reloaded = await self._reload()
+            except (ConfigError, ListenError, EquipmentError) as error:
+                said: list[dict[str, object]] = [{"why": str(error)}]
+                problems = error.fields() if isinstance(error, ConfigError) else said
+                self._log.error("configuration not reloaded", why=str(error).partition("\n")[0], problems=problems)
+                raise ReloadError(str(error), problems) from error
+            finally:
+                self._notifier.reloaded()
+            return reloaded
+
+    async def _reload(self) -> Reloaded:
+        with self._family.strangers():
+            prepared = await trio.to_thread.run_sync(self._prepare, abandon_on_cancel=True)
+        try:
+            change = self._listening.prepare(prepared.reading.places, prepared.setup.catalog)
+            try:
+                await self._equipment.suit(prepared.setup)
+            except BaseException:
+                change.drop()
+                raise
+        except BaseException:
+            prepared.specs.close()
+            raise
+        # From here on nothing fails and nothing is waited for.
+        self._generations.follow(prepared.setup, prepared.specs)
+        self._listening.take(change)
+        told = Reloaded((*prepared.changed, *change.changed), (*prepared.warnings, *change.warnings))
+        for warning in told.warnings:
+            self._log.warning("configuration", detail=warning)
+        self._log.info("configuration reloaded", generation=self._generations.number, changed=told.changed)
+        return told
+
+    def _prepare(self) -> PreparedSetup:
+        """Read it, in a thread."""
+        usual_s = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
+        try:
+            before = self._generations.latest.setup
+            reading = self._source.read()
+            catalog, fixed = with_fixed(reading.catalog, before.catalog)
+            changed = differences(before.catalog, catalog)
+            return prepare(
+                msgspec.structs.replace(reading, catalog=catalog, warnings=(*reading.warnings, *fixed)),
+                self._log,
+                logs_calls=before.logs_calls,
+                changed=changed,
+            )
+        finally:
+            sys.setswitchinterval(usual_s)
+
+
+def with_fixed(catalog: Catalog, before: Catalog) -> tuple[Catalog, list[str]]:
+    """The catalog with the old value of all that only a start can change; and a sentence for each that was changed."""
+    config, old = catalog.config, before.config
+    limits = {name: getattr(old.limits, name) for name in FIXED_LIMITS}
+    changed = [f"limits.{name}" for name, value in limits.items() if getattr(config.limits, name) != value]
+    tables = {name: getattr(old, name) for name in FIXED_TABLES}
+    changed += [f"[{name}]" for name, value in tables.items() if getattr(config, name) != value]
+    if not changed:
+        return catalog, []
+    config = msgspec.structs.replace(config, limits=msgspec.structs.replace(config.limits, **limits), **tables)
+    sentences = [f"{each} stays as it was: what has changed of it {AFTER_START}" for each in changed]
+    return msgspec.structs.replace(catalog, config=config), sentences

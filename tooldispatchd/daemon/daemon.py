@@ -311,6 +311,13 @@ class Daemon:
         with trio.move_on_after(TEARDOWN_S):
             await self._emptied.wait()
 
+    async def move_sessions(self) -> None:
+        """Have every session go on under the latest generation, each in a turn of its own."""
+        for host in list(self._hosts):
+            for session in host.sessions:
+                session.move(self._latest)
+                await trio.lowlevel.checkpoint()
+
     async def _tell_hosts(self, end: Callable[[ChannelHost], None]) -> None:
         """Call `end` for each host in a turn of its own: freeing what one holds may take its time."""
         waiting = [*self._hosts]
@@ -403,6 +410,7 @@ async def serve(start: DaemonStart) -> int:
                     generations,
                     equipment,
                     daemon.listening,
+                    move_sessions=daemon.move_sessions,
                     family=family,
                     log=log,
                     notifier=start.notifier,

@@ -9,7 +9,7 @@ old one is closed when its last session has ended. What only a start can change 
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -68,6 +68,7 @@ class Reloader:
         equipment: Equipment,
         listening: OpenPlaces,
         *,
+        move_sessions: Callable[[], Awaitable[None]],
         family: Family,
         log: Log,
         notifier: Notifier,
@@ -76,6 +77,7 @@ class Reloader:
         self._generations = generations
         self._equipment = equipment
         self._listening = listening
+        self._move_sessions = move_sessions
         self._family = family
         self._log = log
         self._notifier = notifier
@@ -94,15 +96,18 @@ class Reloader:
             with suppress(ReloadError):
                 await self.reload()
 
-    async def reload(self) -> Reloaded:
+    async def reload(self, *, applies: bool = False) -> Reloaded:
         """Take what the files say now. Raises `ReloadError`, with what is wrong in the log too.
 
+        If it `applies` to sessions that are open, these go on under it.
         The loop goes on meanwhile; it waits for a reload that is under way.
         """
         async with self._one:
             self._notifier.reloading()
             try:
                 reloaded = await self._reload()
+                if applies:
+                    await self._move_sessions()
             except (ConfigError, ListenError, EquipmentError) as error:
                 said: list[dict[str, object]] = [{"why": str(error)}]
                 problems = error.fields() if isinstance(error, ConfigError) else said

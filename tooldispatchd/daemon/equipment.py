@@ -14,7 +14,7 @@ import fcntl
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -28,7 +28,6 @@ from tooldispatchd.agent.runtime import PythonPlanner, RestPlanner
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.steps.auditing import AuditSink
 from tooldispatchd.catalog.catalog import Catalog
-from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import programs
 from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.statedirectory import find_state_directory
@@ -56,6 +55,21 @@ CONTROLLERS: Final = {"memory": "memory", "processes": "pids"}
 
 class EquipmentError(Exception):
     """Something that the configuration needs cannot be had; the message says what and why."""
+
+
+class EquipmentNeeds:
+    """What a configuration's programs need. `controllers` are those of cgroups that are to count calls."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        config = catalog.config
+        asked = [program.asked for program in programs(config, catalog.profiles, catalog.servers)]
+        named = {name for each in asked for name in ("memory", "processes") if getattr(each, name) is not None}
+        self.controllers: Final = {
+            CONTROLLERS[name] for name in named if catalog.enforceable.why_not(f"{name}_cgroup") is None
+        }
+        self.has_python: Final = any(spec.python is not None for spec in config.tools.values())
+        self.has_bounds: Final = self.has_python or bool(asked)
+        self.has_agents: Final = any(name in config.processes for name in catalog.profiles)
 
 
 class Equipment:
@@ -86,7 +100,8 @@ class Equipment:
 
     async def suit(self, setup: Setup) -> None:
         """Add what the catalog's programs need more. Raises `EquipmentError`; what is there is not touched."""
-        await self._nursery.start(self._hold, setup)
+        if self._lacks(setup.catalog):
+            await self._nursery.start(self._hold, setup)
 
     async def close(self) -> None:
         """Close what was opened last first; cannot be cancelled, and each bounds itself. There must be no calls."""
@@ -100,6 +115,8 @@ class Equipment:
         try:
             async with AsyncExitStack() as stack:
                 await self._add(setup, stack)
+                # It would stay for as long as what was opened.
+                del setup
                 self._added.append((end, ended))
                 task_status.started()
                 with trio.CancelScope(shield=True):
@@ -107,26 +124,34 @@ class Equipment:
         finally:
             ended.set()
 
+    def _lacks(self, catalog: Catalog) -> bool:
+        """Whether there is anything to be added; the first time there always is."""
+        needs = EquipmentNeeds(catalog)
+        return (
+            not self._added
+            or (needs.has_bounds and (self.bounds is None or (self.bounds.leaves is None and bool(needs.controllers))))
+            or (needs.has_python and self.python is None)
+            or (needs.has_agents and self.tool_lists is None)
+            or (bool(catalog.apis) and self.rest is None)
+        )
+
     async def _add(self, setup: Setup, stack: AsyncExitStack) -> None:
-        catalog, config = setup.catalog, setup.catalog.config
-        asked = [program.asked for program in programs(config, catalog.profiles, catalog.servers)]
-        is_python = any(spec.python is not None for spec in config.tools.values())
-        has_agents = any(name in config.processes for name in catalog.profiles)
+        catalog, needs = setup.catalog, EquipmentNeeds(setup.catalog)
         if not self._added:
             self.audit = stack.enter_context(_open_audit(setup, self._masker))
             self.make_spool = spool_below(self._environ, stack, made=lambda path: self._family.also_remove(str(path)))
         bounds, tool_lists, python, rest = self.bounds, self.tool_lists, self.python, self.rest
-        if (is_python or asked) and bounds is None:
+        if needs.has_bounds and bounds is None:
             # Not where the sockets lie: that is memory, and programs may write much.
             directory = _directory(SCRATCHES, {}, self._family, stack)
-            leaves = await _leaves(catalog, asked, self._family, stack)
+            leaves = await _leaves(needs.controllers, self._family, stack)
             scratches = await stack.enter_async_context(open_scratches(directory, self._family, left=self._left))
             bounds = ProgramBounds(scratches, await stack.enter_async_context(open_launchers(self._family)), leaves)
-        elif bounds is not None and bounds.leaves is None and _wanted(catalog, asked):
+        elif bounds is not None and bounds.leaves is None and needs.controllers:
             raise EquipmentError("cgroups for calls can be made only when the daemon starts")
-        if has_agents and tool_lists is None:
+        if needs.has_agents and tool_lists is None:
             tool_lists = _directory(TOOL_LISTS, self._environ, self._family, stack)
-        if is_python and python is None:
+        if needs.has_python and python is None:
             # Few daemons have such tools.
             from tooldispatchd.agent.programs.pythonplan import open_python_plans  # noqa: PLC0415  # as above
 
@@ -207,11 +232,8 @@ def spool_below(
     return make
 
 
-async def _leaves(
-    catalog: Catalog, asked: Iterable[Confinement], family: Family, stack: AsyncExitStack
-) -> Leaves | None:
-    """Cgroups, where calls are counted in them. They must give what the configuration was checked against."""
-    wanted = _wanted(catalog, asked)
+async def _leaves(wanted: set[str], family: Family, stack: AsyncExitStack) -> Leaves | None:
+    """Cgroups with these controllers, which count calls. They must give what the configuration was checked against."""
     if not wanted:
         return None
     try:
@@ -223,12 +245,6 @@ async def _leaves(
     if missing:
         raise EquipmentError(f"the daemon's cgroup cannot give {' and '.join(sorted(missing))} to those in it")
     return leaves
-
-
-def _wanted(catalog: Catalog, asked: Iterable[Confinement]) -> set[str]:
-    """The controllers of cgroups that are to count calls."""
-    needed = {name for each in asked for name in ("memory", "processes") if getattr(each, name) is not None}
-    return {CONTROLLERS[name] for name in needed if catalog.enforceable.why_not(f"{name}_cgroup") is None}
 
 
 @contextmanager

@@ -9,9 +9,10 @@ old one is closed when its last session has ended. What only a start can change 
 """
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol
 
 import msgspec
 import trio
@@ -21,6 +22,7 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.children.family import Family
 from tooldispatchd.config.configuration import ConfigError
 from tooldispatchd.config.difference import differences
+from tooldispatchd.config.stamps import Stamp
 from tooldispatchd.daemon.equipment import Equipment, EquipmentError
 from tooldispatchd.daemon.generations import Generations, PreparedSetup, prepare
 from tooldispatchd.daemon.listeners import ListenError
@@ -58,6 +60,12 @@ class Reloaded(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
+class Watch(Protocol):
+    """A `watching.FileWatch`."""
+
+    def follow(self, stamps: Mapping[Path, Stamp]) -> None: ...
+
+
 class Reloader:
     """Reads the configuration anew when it is asked to, one reading at a time."""
 
@@ -83,6 +91,7 @@ class Reloader:
         self._notifier = notifier
         self._one = trio.Lock()
         self._wanted = trio.Event()
+        self._watch: Watch | None = None
 
     def ask(self) -> None:
         """Have it read soon; asked again before it has begun, it is read once."""
@@ -90,11 +99,28 @@ class Reloader:
 
     async def run(self) -> None:
         """Read it whenever that was asked for; what is wrong is in the log. Runs until cancelled."""
-        while True:
-            await self._wanted.wait()
-            self._wanted = trio.Event()
-            with suppress(ReloadError):
-                await self.reload()
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._watch_files(nursery)
+                await self._wanted.wait()
+                self._wanted = trio.Event()
+                with suppress(ReloadError):
+                    await self.reload()
+
+    def _watch_files(self, nursery: trio.Nursery) -> None:
+        """Watch the files that were read last, where the configuration says so."""
+        is_wanted = self._generations.latest.setup.catalog.config.daemon.watch
+        if is_wanted and self._watch is None:
+            from tooldispatchd.daemon.watching import FileWatch  # noqa: PLC0415  # few daemons watch theirs
+
+            try:
+                self._watch = FileWatch(self._log, self.ask)
+            except OSError as error:
+                self._log.warning("files not watched", why=error.strerror)
+                return
+            nursery.start_soon(self._watch.run)
+        if self._watch is not None:
+            self._watch.follow(self._source.stamps if is_wanted else {})
 
     async def reload(self, *, applies: bool = False) -> Reloaded:
         """Take what the files say now. Raises `ReloadError`, with what is wrong in the log too.
@@ -113,6 +139,10 @@ class Reloader:
                 problems = error.fields() if isinstance(error, ConfigError) else said
                 self._log.error("configuration not reloaded", why=str(error).partition("\n")[0], problems=problems)
                 raise ReloadError(str(error), problems) from error
+            except Exception as error:  # guard: whatever a reading stumbles over, the generation of before goes on
+                incident = self._log.incident("reload failed", error)
+                why = f"a defect of the daemon, incident {incident}"
+                raise ReloadError(why, [{"why": why, "incident": incident}]) from error
             finally:
                 self._notifier.reloaded()
             return reloaded

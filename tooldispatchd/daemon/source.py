@@ -3,7 +3,7 @@
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from tooldispatchd.catalog.enforcement import Enforceable, programs
 from tooldispatchd.config.configuration import ConfigError, load
 from tooldispatchd.config.http_places import http_problems, http_warnings
 from tooldispatchd.config.listen_values import ListenAddress, in_a_line, parse_places
+from tooldispatchd.config.stamps import Stamp, noting
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -39,9 +40,15 @@ class ConfigurationSource:
         self._listen = listen
         self._standing = standing
         self._enforceable: Enforceable | None = None
+        # Of each file that the last reading looked at, right or wrong.
+        self.stamps: Mapping[Path, Stamp] = {}
 
     def read(self) -> Reading:
         """Read it; raises `ConfigError` with all that is wrong. It takes its time, and may wait for `${command:…}`."""
+        with noting() as self.stamps:
+            return self._read()
+
+    def _read(self) -> Reading:
         loaded_at = time.time()
         catalog = load(self.path, os.environ, enforceable=self._enforceable).catalog
         if any(programs(catalog.config, catalog.profiles, catalog.servers)):

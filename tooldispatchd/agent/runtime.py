@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.call import Call, Plan, Step
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.calls.spool import MakeDirectory, Spool
 from tooldispatchd.agent.calls.starter import Starter
@@ -37,6 +37,7 @@ from tooldispatchd.calls.memory import Holding, Memory
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.calls.refusals import Refusals
 from tooldispatchd.calls.stages import StepOrder
+from tooldispatchd.calls.tally import Tallies
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.checkers.pool import CHECKERS, Checkers
@@ -109,7 +110,8 @@ class Services:
 
     `home` is the nursery that sessions' tasks live in. `lender`, `python`, `rest` and `accounts` are None until a
     configuration needs them, `audit` where calls are not recorded. `opening` shares the places of MCP servers that
-    start, `searching` the one place of those that search tools. Of `setup` it takes what holds for all generations.
+    start, `searching` the one place of those that search tools. Each call that waits takes `steps`, whatever its tool.
+    Of `setup` it takes what holds for all generations.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class Services:
         checking: Checking | None = None,
         audit: AuditSink | None = None,
         make_spool: MakeDirectory | None = None,
+        steps: tuple[Step, ...] = (),
     ) -> None:
         self.timer: Final = timer
         self.home: Final = home
@@ -145,6 +148,7 @@ class Services:
         self.audit: Final = audit
         self.starter: Final[Starter[Call]] = Starter(timer)
         self.spool: Final = Spool(make_spool, setup.limits.all_stored_bytes)
+        self.steps: Final = steps
 
 
 class DaemonState:
@@ -173,6 +177,7 @@ class DaemonState:
         self.open_sessions: Final = Census({uid, 0})
         self.refusals: Final = Refusals()
         self.hints: Final = Hints()
+        self.tallies: Final = Tallies()
         # Servers whose requests are queued: each is told in one write, at the end of the turn that queued them.
         self.owed: Final[set[Flushable]] = set()
         self.sessions = 0  # opened so far; numbers them in the log

@@ -461,6 +461,12 @@ def _runtime(
 ) -> Runtime:
     """The first generation, and what it shares with all that follow."""
     services = Services(
-        setup, timer=front.timer, home=home, family=family, audit=equipment.audit, make_spool=equipment.make_spool
+        setup,
+        timer=front.timer,
+        home=home,
+        family=family,
+        audit=equipment.audit,
+        make_spool=equipment.make_spool,
+        steps=equipment.steps,
     )
     return Runtime(setup, services, DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory))

@@ -2,6 +2,7 @@
 
     scratch directories, cgroups, launchers ── where a program has bounds
     warm parents ───────────────────────────── where there are Python tools
+    what sends traces ──────────────────────── where `[traces]` names a collector when the daemon starts
     connections to HTTP APIs ───────────────── where there are tools with `rest`
     the recorder of calls ──────────────────── where `[audit]` names a store when the daemon starts
     files with specs ───────────────────────── where there are agents that `agent_command` runs
@@ -15,12 +16,13 @@ import os
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import trio
 
+from tooldispatchd.agent.calls.call import Step
 from tooldispatchd.agent.calls.spool import MakeDirectory
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.programs.programs import ProgramBounds
@@ -86,10 +88,12 @@ class Equipment:
         self.rest: RestPlanner | None = None
         # Where agents find the files with their tools.
         self.tool_lists: Path | None = None
-        # What holds for as long as the daemon runs: where calls are recorded, and what makes the directory for long
+        # What is there for as long as the daemon runs: where calls are recorded, and what makes the directory for long
         # answers, which few daemons ever need.
         self.audit: AuditSink | None = None
         self.make_spool: MakeDirectory | None = None
+        # What each call that waits takes, whatever its tool.
+        self.steps: tuple[Step, ...] = ()
         self._family = family
         self._environ = environ
         self._log = log
@@ -140,6 +144,8 @@ class Equipment:
         if not self._added:
             self.audit = stack.enter_context(_open_audit(setup, self._masker))
             self.make_spool = spool_below(self._environ, stack, made=lambda path: self._family.also_remove(str(path)))
+            if setup.catalog.config.traces.endpoint is not None:
+                self.steps = (stack.enter_context(_open_traces(setup)),)
         bounds, tool_lists, python, rest = self.bounds, self.tool_lists, self.python, self.rest
         if needs.has_bounds and bounds is None:
             # Not where the sockets lie: that is memory, and programs may write much.
@@ -182,6 +188,14 @@ async def open_equipment(
             yield equipment
         finally:
             await equipment.close()  # noqa: ASYNC102  # it shields and bounds itself
+
+
+def _open_traces(setup: Setup) -> AbstractContextManager[Step]:
+    try:
+        from tooldispatchd.agent.steps.traces import open_traces  # noqa: PLC0415  # a wing, of an extra
+    except ImportError as error:
+        raise EquipmentError('[traces] needs more: pip install "tooldispatchd[otel]"') from error
+    return open_traces(setup.catalog.config.traces, setup.log)
 
 
 @contextmanager

@@ -40,7 +40,7 @@ FIXED_LIMITS: Final = (
     "all_stored_bytes",
     "max_line_bytes",
 )
-FIXED_TABLES: Final = ("audit", "cache")
+FIXED_TABLES: Final = ("audit", "cache", "traces")
 # While a thread reads, the loop gets the interpreter's lock back after this long, and not after Python's own 5 ms.
 SWITCH_S: Final = 0.000_5
 

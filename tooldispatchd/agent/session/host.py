@@ -445,6 +445,7 @@ class ChannelHost:
         if isinstance(session, Fault):
             # Where no session could be opened nothing is in flight.
             SessionMachine(self._machine.outgoing).reply_fault(request, session)
+            self._state.tallies.of(None).note(session, 0.0)
             audit_refused(self._services.audit, self._visitor.uid, body, session)
         elif self._is_flooding and body.id not in session.machine.live:
             session.refuse_request(request, self._flooded)

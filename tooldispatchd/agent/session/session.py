@@ -311,13 +311,12 @@ class Session:
         if content is HEAVY:
             self._calls().take(request, plan)
             return
-        self.answered += 1
         if type(content) is str and (len(content) <= LARGE_BYTES or type(content := self._host.fit(content)) is str):
+            self.answered += 1
+            plan.tally.at_once += 1  # type: ignore[union-attr]  # a plan with `now` has one
             machine.reply(request, content, is_error=False)
         else:
-            self.faults += 1
-            content = ran_at_once(content)  # type: ignore[arg-type]  # it is no str
-            machine.reply_fault(request, content)
+            self.refuse_request(request, ran_at_once(content), plan)  # type: ignore[arg-type]  # it is no str
 
     def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
         is_duplicate = body_of(request).id in self.machine.live
@@ -338,14 +337,13 @@ class Session:
                 return
             plan = found if isinstance(found, Plan) else None
         if isinstance(plan, CallPlan):
-            fault = unpack(body_of(request))
-            if fault is not None:
+            if (fault := unpack(body_of(request))) is not None:
                 self.refuse_request(request, fault.ran(may_have=False))
             else:
                 self.request(request, line=line)
             return
         if plan is not None and plan.in_background and not self.has_jobs:
-            self.refuse_request(request, NO_JOBS)
+            self.refuse_request(request, NO_JOBS, plan)
             return
         may_be_now = self.in_flight is None or self.in_flight.may_answer_now
         if plan is not None and plan.now is not None and may_be_now and not body_of(request).has_bound:
@@ -354,10 +352,10 @@ class Session:
                 return
         self._calls().take(request, plan)
 
-    def refuse_request(self, request: Request, fault: Fault) -> None:
+    def refuse_request(self, request: Request, fault: Fault, plan: Plan | None = None) -> None:
         """Answer a request that becomes no call with why."""
         self.machine.reply_fault(request, fault)
-        self.note_end(body_of(request), fault)
+        self.note_end(body_of(request), fault, plan=plan)
 
     def note_end(self, call: AuditedCall, outcome: Outcome, took_s: float = 0.0, plan: Plan | None = None) -> None:
         """Count, log and record that a request was answered."""
@@ -365,6 +363,7 @@ class Session:
         self.faults += isinstance(outcome, Fault)
         if self._formers is not None and isinstance(call, AgentCall):
             self._formers.note_end(call)
+        self._runtime.state.tallies.of(plan).note(outcome, took_s)
         if self.audit is not None:
             self.audit.note(call, outcome, took_s, plan)
         if self._logs_calls:

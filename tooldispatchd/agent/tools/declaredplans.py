@@ -45,7 +45,7 @@ def info_plans(runtime: Runtime, profile: Profile, find: Callable[[str], Plan | 
     documented = [name for name in profile.tools if runtime.setup.catalog.tools[name].spec.doc is not None]
     if not documented or INFO in profile.tools:
         return {}
-    return {INFO: InfoPlan(documented, find, limit_s=runtime.setup.limits.call_s)}
+    return {INFO: InfoPlan(documented, find, limit_s=runtime.setup.limits.call_s, tallies=runtime.state.tallies)}
 
 
 class Described:

@@ -313,7 +313,7 @@ class Toolset:
         is_asked = asks_for_steps(server.binding.spec) or asks_for_steps(profile) or self._runtime.hooks
         if declared is None and not is_asked:
             # There may be a thousand of them.
-            return sized(plan)
+            return sized(self._runtime, plan)
         policy = policy_of(
             config,
             profile,

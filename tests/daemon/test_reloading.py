@@ -57,12 +57,15 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloadable]:
 
 
 @contextmanager
-def serving(directory: Path) -> Iterator[Reloadable]:
+def serving(directory: Path, config: str | None = None) -> Iterator[Reloadable]:
     path, log = directory / "dispatch.sock", directory / "log"
     words = [*SERVE, "--config", str(directory / "config.toml")]
     made = Reloadable.__new__(Reloadable)
     made.path, made.log = path, log
-    made.write(ECHO)
+    if config is None:
+        made.write(ECHO)
+    else:
+        (directory / "config.toml").write_text(config)
     with log.open("ab") as stderr, subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=stderr) as process:
         made.process = process
         with ready(made):
@@ -246,3 +249,34 @@ def test_files_that_are_watched_are_read_when_they_have_changed(daemon: Reloadab
     until(lambda: daemon.logged("configuration reloaded") == before + 2)
     assert daemon.lines()[-1]["changed"] == ["mcp.more: new"]
     daemon.reload(ECHO)
+
+
+def test_a_place_for_http_admits_the_tokens_that_were_read_last(tmp_path: Path) -> None:
+    token, place = tmp_path / "token", tmp_path / "web.sock"
+    token.touch(0o600)
+    token.write_text("a-first-token-that-nobody-guesses")
+    config = (
+        f'{ECHO}[agents.default]\ntools = ["echo"]\ntoken_file = "{token}"\n'
+        f'[daemon]\nlisten = ["unix:{tmp_path}/dispatch.sock", "http+unix:{place}"]\n'
+    )
+    with serving(tmp_path, config) as daemon:
+        until(lambda: initialized(place, "a-first-token-that-nobody-guesses") == 200)
+        token.write_text("a-second-token-that-nobody-guesses")
+        daemon.hang_up()
+        until(lambda: initialized(place, "a-second-token-that-nobody-guesses") == 200)
+        assert initialized(place, "a-first-token-that-nobody-guesses") == 401
+
+
+def initialized(place: Path, token: str) -> int:
+    """The status of a client's first request."""
+    info = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": info})
+    head = (
+        f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+        f"Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(PATIENCE_S)
+        client.connect(str(place))
+        client.sendall((head + body).encode())
+        return int(client.recv(4096).split()[1])

@@ -411,6 +411,7 @@ async def serve(start: DaemonStart) -> int:
                     equipment,
                     daemon.listening,
                     move_sessions=daemon.move_sessions,
+                    web=web,
                     family=family,
                     log=log,
                     notifier=start.notifier,

@@ -212,10 +212,13 @@ def doors_of(opened: OpenPlace, place: ListenAddress, handed: Handed, catalog: C
         if place.kind is ListenKind.SYSTEMD:
             named = zip(opened.doors, (name for _, name in handed), strict=True)
             return tuple(_named_door(place, door.socket, name, catalog.profiles) for door, name in named)
-        entrance = entrance_of(place, is_abstract=place.kind is ListenKind.ABSTRACT)
+        if place.kind.is_http:
+            entrance = _web_entrance(place, catalog)
+        else:
+            entrance = entrance_of(place, is_abstract=place.kind is ListenKind.ABSTRACT)
     except AccountError as error:
         raise ListenError(place.text, str(error)) from error
-    return tuple(Door(place.text, door.socket, entrance) for door in opened.doors)
+    return tuple(Door(place.text, door.socket, entrance, is_web=door.is_web) for door in opened.doors)
 
 
 def spot_of(place: ListenAddress) -> Spot:
@@ -264,9 +267,12 @@ def _open_web(place: ListenAddress, catalog: Catalog, bound: ExitStack) -> WebDo
     name = f"tooldispatchd-web-{secrets.token_hex(16)}"
     private = listen_abstract(name)
     bound.callback(private.close)
+    return WebDoor(place, listening, name, Door(place.text, private, _web_entrance(place, catalog), is_web=True))
+
+
+def _web_entrance(place: ListenAddress, catalog: Catalog) -> Entrance:
     profile, admitted = open_profile(place, catalog), frozenset(admitted_profiles(place, catalog))
-    entrance = Entrance(profile=profile or DEFAULT_PROFILE, profiles=admitted)
-    return WebDoor(place, listening, name, Door(place.text, private, entrance, is_web=True))
+    return Entrance(profile=profile or DEFAULT_PROFILE, profiles=admitted)
 
 
 def _take(place: ListenAddress, fd: int, name: str, profiles: Collection[str], bound: ExitStack) -> Door:

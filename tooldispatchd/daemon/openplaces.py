@@ -14,11 +14,13 @@ import msgspec
 
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind
-from tooldispatchd.daemon.doors import Door, Handed, OpenPlace, Spot, doors_of, open_doors, spot_of
+from tooldispatchd.daemon.doors import Door, Handed, OpenPlace, Spot, WebDoor, doors_of, open_doors, spot_of
 from tooldispatchd.front.front import Front
 
 # Their descriptors were given to the process, once.
 GIVEN: Final = frozenset({ListenKind.SYSTEMD, ListenKind.FD, ListenKind.STDIO})
+# Of a socket, and of what serves HTTP on it.
+MADE_WITH: Final = ("mode", "owner", "cert", "key")
 AFTER_START: Final = "takes effect when the daemon is started again"
 
 
@@ -73,14 +75,13 @@ class OpenPlaces:
         warnings: list[str] = []
         for spot, opened in self._places.items():
             place = wanted.pop(spot, None)
-            if opened.web is not None:
-                if place != opened.place:
-                    warnings.append(f"{opened.place.text}: what has changed of it {AFTER_START}")
-            elif place is not None:
+            if place is not None:
+                made = {name: getattr(opened.place, name) for name in MADE_WITH}
+                different = [name for name, value in made.items() if getattr(place, name) != value]
+                warnings += [f"{place.text}: what has changed of its {name} {AFTER_START}" for name in different]
+                place = msgspec.structs.replace(place, **made)
                 kept.append((opened, place, doors_of(opened, place, self._handed, catalog)))
-                if (place.mode, place.owner) != (opened.place.mode, opened.place.owner):
-                    warnings.append(f"{place.text}: its mode and its owner: what has changed of them {AFTER_START}")
-            elif opened.place.kind in GIVEN:
+            elif opened.place.kind in GIVEN or opened.web is not None:
                 warnings.append(f"{opened.place.text} stays: that it is gone {AFTER_START}")
             else:
                 gone.append(opened)
@@ -89,12 +90,17 @@ class OpenPlaces:
         new = [place for place in wanted.values() if place not in late]
         return PlaceChange(open_doors(new, self._handed, catalog), kept, gone, warnings)
 
+    @property
+    def web(self) -> list[WebDoor]:
+        """The doors of places for HTTP, in the order in which they were opened."""
+        return [place.web for place in self._places.values() if place.web is not None]
+
     def take(self, change: PlaceChange) -> None:
         """Serve what was prepared."""
         for opened, place, doors in change.kept:
-            # What its socket was made with stays.
-            made = {"mode": opened.place.mode, "owner": opened.place.owner}
-            opened.place, opened.doors = msgspec.structs.replace(place, **made), doors
+            opened.place, opened.doors = place, doors
+            if opened.web is not None:
+                opened.web = msgspec.structs.replace(opened.web, place=place, door=doors[0])
             for listener, door in zip(opened.listeners, doors, strict=True):
                 listener.accepted = partial(self._accepted, door)
         for each in change.gone:

@@ -29,6 +29,7 @@ from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.openplaces import AFTER_START, OpenPlaces
 from tooldispatchd.daemon.source import ConfigurationSource
 from tooldispatchd.daemon.systemd import Notifier
+from tooldispatchd.daemon.webside import WebSide
 
 # Of `[limits]` those of which the daemon has one account, gate or buffer for all generations.
 FIXED_LIMITS: Final = (
@@ -77,6 +78,7 @@ class Reloader:
         listening: OpenPlaces,
         *,
         move_sessions: Callable[[], Awaitable[None]],
+        web: WebSide,
         family: Family,
         log: Log,
         notifier: Notifier,
@@ -86,6 +88,7 @@ class Reloader:
         self._equipment = equipment
         self._listening = listening
         self._move_sessions = move_sessions
+        self._web = web
         self._family = family
         self._log = log
         self._notifier = notifier
@@ -163,6 +166,7 @@ class Reloader:
         # From here on nothing fails and nothing is waited for.
         self._generations.follow(prepared.setup, prepared.specs)
         self._listening.take(change)
+        self._web.renew(self._listening.web, prepared.setup.catalog)
         told = Reloaded((*prepared.changed, *change.changed), (*prepared.warnings, *change.warnings))
         for warning in told.warnings:
             self._log.warning("configuration", detail=warning)

@@ -11,7 +11,7 @@ from tooldispatchd.config.config_report import printable
 # Below a table of a name: a server's environment, say. What differs within one is told as one difference.
 MAX_DEPTH: Final = 3
 # A file that was replaced by another differs in everything.
-MAX_TOLD: Final = 200
+MAX_TOLD: Final = 50
 
 
 def differences(before: Catalog, after: Catalog) -> list[str]:

@@ -86,12 +86,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
     """What the daemon is started with; the exit code where it cannot be, for a reason that was told."""
-    from tooldispatchd.catalog.masker import CoveringMasker
+    from tooldispatchd.catalog.masker import Masker
     from tooldispatchd.client.reach import find_socket
     from tooldispatchd.config.configuration import ConfigError, find_configuration
     from tooldispatchd.config.listen_values import quote_path
     from tooldispatchd.daemon.daemon import DaemonStart
     from tooldispatchd.daemon.doors import check_descriptors
+    from tooldispatchd.daemon.generations import CONFIGURATION
     from tooldispatchd.daemon.listeners import ListenError
     from tooldispatchd.daemon.logs import open_log
     from tooldispatchd.daemon.source import ConfigurationSource
@@ -112,8 +113,8 @@ def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
         print(f"tooldispatchd: {error}", file=sys.stderr)
         return 3
     watchdog_s, notifier = take_watchdog(os.environ), Notifier(os.environ)
-    masker = CoveringMasker()
-    masker.cover([reading.catalog.masker])
+    masker = Masker()
+    masker.learn(CONFIGURATION, reading.catalog.masker.secrets)
     log = open_log(arguments.log_level, masker)
     for warning in reading.warnings:
         log.warning("configuration", detail=warning)

@@ -13,6 +13,7 @@ import gc
 import os
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext, suppress
 from functools import partial
@@ -29,10 +30,11 @@ from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.memory import Memory
-from tooldispatchd.catalog.masker import CoveringMasker
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.children.descriptors import raise_limit, require_free
 from tooldispatchd.children.family import Family, open_family
-from tooldispatchd.daemon.doors import DescriptorPair, Door, Handed, OpenPlace, close_all, open_doors, peer_of
+from tooldispatchd.daemon.adminside import AdminDoor
+from tooldispatchd.daemon.doors import DescriptorPair, Door, Handed, OpenPlace, accepted_from, close_all, open_doors
 from tooldispatchd.daemon.equipment import Equipment, EquipmentError, open_equipment
 from tooldispatchd.daemon.generations import Generations, prepare
 from tooldispatchd.daemon.heap import Heap
@@ -77,7 +79,7 @@ class LongestTurn(trio.abc.Instrument):
 
     def __init__(self) -> None:
         self.took_s = 0.0
-        self._name = ""
+        self.name = ""
         self._began = thread_time()
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002  # trio's own signature
@@ -87,11 +89,11 @@ class LongestTurn(trio.abc.Instrument):
         took_s = thread_time() - self._began
         if took_s > self.took_s:
             self.took_s = took_s
-            self._name = task.name
+            self.name = task.name[:MAX_NAME_CHARS]
 
     def fields(self) -> dict[str, object]:
         """For a line of the log."""
-        return {"longest_turn_ms": round(self.took_s * 1000, 1), "longest_turn": self._name[:MAX_NAME_CHARS]}
+        return {"longest_turn_ms": round(self.took_s * 1000, 1), "longest_turn": self.name}
 
 
 class Daemon:
@@ -111,16 +113,18 @@ class Daemon:
     ) -> None:
         self._services = runtime.services
         self._state = runtime.state
-        self._latest = latest
+        self.latest: Final = latest
         self._front = front
         self._log = log
         self._notifier = notifier
         self._web = web
-        self.listening: Final = OpenPlaces(front, handed, self._accept)
+        self.places: Final = OpenPlaces(front, handed, self._accept)
         self._hosts: set[ChannelHost] = set()
         self._channels: set[Channel | StreamChannel] = set()
         self._pairs = 0
         self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
+        self.started_at = time.time()
+        self.turns = LongestTurn()
         self._connected = Census({os.geteuid(), 0})
         self._stopping = trio.Event()
         self._emptied = trio.Event()
@@ -133,7 +137,7 @@ class Daemon:
 
     def serve(self, opened: Sequence[OpenPlace]) -> None:
         """Let agents in; raises `ListenError` for descriptors that no channel can be made of."""
-        self.listening.serve(opened)
+        self.places.serve(opened)
         pairs = [place.pair for place in opened if place.pair is not None]
         # Counted before any of them can end.
         self._pairs = len(pairs)
@@ -157,7 +161,7 @@ class Daemon:
             channel.open(host, closed=partial(self._pair_closed, channel))
 
     def _accept(self, door: Door, connection: socket.socket) -> None:
-        visitor = peer_of(connection)
+        visitor = accepted_from(connection)
         # One of the web process is nobody's.
         is_admitted = self._web.is_child(visitor.pid) if door.is_web else door.entrance.admits(visitor)
         if is_admitted:
@@ -170,7 +174,7 @@ class Daemon:
         self._turn_away(connection, NOT_ADMITTED)
 
     def _admit(self, door: Door, connection: socket.socket, visitor: Visitor) -> None:
-        limits = self._latest().setup.limits
+        limits = self.latest().setup.limits
         if connection.fileno() >= self._descriptors:
             # The kernel gives the lowest number that is free: all below are taken.
             self._turn_away(connection, too_many("connections", len(self._channels)))
@@ -210,10 +214,10 @@ class Daemon:
         self._connected.leave(visitor.uid)
 
     def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> ChannelHost:
-        return ChannelHost(self._latest, channel, self._host_closed, entrance=entrance, visitor=visitor)
+        return ChannelHost(self.latest, channel, self._host_closed, entrance=entrance, visitor=visitor)
 
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
-        machine = ChannelMachine(self._latest().setup.limits.max_line_bytes)
+        machine = ChannelMachine(self.latest().setup.limits.max_line_bytes)
         machine.outgoing.append(fault_line(fault, line=0))
         # The peer may have gone already, as it is told to.
         with connection, suppress(OSError):
@@ -244,7 +248,7 @@ class Daemon:
         """Stop with the last way in. A listening socket never ends."""
         self._channel_closed(channel)
         self._pairs -= 1
-        if not self._pairs and not self.listening:
+        if not self._pairs and not self.places:
             self.stop()
 
     def _check_emptied(self) -> None:
@@ -254,6 +258,28 @@ class Daemon:
     def stop(self) -> None:
         """Begin to drain. Idempotent."""
         self._stopping.set()
+
+    # --- what administrators see (`RunningDaemon`) ---
+
+    @property
+    def channels(self) -> int:
+        """How many there are."""
+        return len(self._channels)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it drains."""
+        return self._stopping.is_set()
+
+    @property
+    def longest_turn(self) -> tuple[float, str]:
+        """The longest time for which one task has held the loop, in seconds, and its name."""
+        return self.turns.took_s, self.turns.name
+
+    @property
+    def listening(self) -> tuple[str, ...]:
+        """The places where agents come in, as they are written."""
+        return self.places.texts
 
     @property
     def status(self) -> str:
@@ -293,11 +319,11 @@ class Daemon:
     async def run(self) -> None:
         """Serve until stopped, then drain, with the grace that the configuration says by then."""
         await self._stopping.wait()
-        grace_s = self._latest().setup.catalog.config.daemon.grace_s
+        grace_s = self.latest().setup.catalog.config.daemon.grace_s
         self._notifier.stopping(self.status, within_s=grace_s + TEARDOWN_S + EXIT_S)
         self._log.info("daemon draining", sessions=self._state.open_sessions.total, grace_s=grace_s)
         self._state.is_draining = True
-        self.listening.close()
+        self.places.close()
         self._web.stop()
         self._emptied = trio.Event()
         await self._tell_hosts(ChannelHost.drain)
@@ -315,7 +341,7 @@ class Daemon:
         """Have every session go on under the latest generation, each in a turn of its own."""
         for host in list(self._hosts):
             for session in host.sessions:
-                session.move(self._latest)
+                session.move(self.latest)
                 await trio.lowlevel.checkpoint()
 
     async def _tell_hosts(self, end: Callable[[ChannelHost], None]) -> None:
@@ -351,7 +377,7 @@ class DaemonStart(msgspec.Struct, frozen=True):
     notifier: Notifier
     watchdog_s: float | None
     log: DaemonLog
-    masker: CoveringMasker
+    masker: Masker
     logs_calls: bool
 
 
@@ -369,7 +395,7 @@ async def serve(start: DaemonStart) -> int:
         # Signals drain from here on: whoever reads that the daemon is ready may stop it at once.
         opened = open_doors(reading.places, start.handed, reading.catalog)
         bound.callback(close_all, opened)
-        prepared = prepare(reading, log, logs_calls=start.logs_calls)
+        prepared = prepare(reading, log, start.masker, logs_calls=start.logs_calls)
         # After the last agent has ended, which needs them.
         bound.callback(prepared.specs.close)
         try:
@@ -409,7 +435,7 @@ async def serve(start: DaemonStart) -> int:
                     start.source,
                     generations,
                     equipment,
-                    daemon.listening,
+                    daemon.places,
                     move_sessions=daemon.move_sessions,
                     web=web,
                     family=family,
@@ -420,28 +446,29 @@ async def serve(start: DaemonStart) -> int:
                 receive = partial(daemon.receive_signals, reload=reloader.ask, kill_children=family.kill_all)
                 background.start_soon(receive, signals)
                 async with _kept_answers(runtime):
+                    runtime.services.admin = AdminDoor(daemon, daemon.latest)
                     daemon.serve(opened)
-                    turns = await _run(daemon, front, start)
+                    await _run(daemon, front, start)
                 home.cancel_scope.cancel()
             await runtime.services.checkers.close()
             background.cancel_scope.cancel()
-    log.info("daemon stopped", forced=daemon.is_forced, **turns.fields())
+    log.info("daemon stopped", forced=daemon.is_forced, **daemon.turns.fields())
     return 1 if daemon.is_forced else 0
 
 
-async def _run(daemon: Daemon, front: Front, start: DaemonStart) -> LongestTurn:
+async def _run(daemon: Daemon, front: Front, start: DaemonStart) -> None:
     """Say that the daemon is ready, and run it to its end."""
     # What exists now stays: the collector need not scan it again and again while every agent waits.
     gc.collect()
     gc.freeze()
-    turns = LongestTurn()
     with open_pulse(front, start.notifier, watchdog_s=start.watchdog_s, status=lambda: daemon.status):
         start.log.info("daemon ready", listening=[place.text for place in start.reading.places], pid=os.getpid())
         start.notifier.ready(daemon.status)
-        trio.lowlevel.add_instrument(turns)
+        # The start is nobody's turn.
+        daemon.turns = LongestTurn()
+        trio.lowlevel.add_instrument(daemon.turns)
         await daemon.run()
-        trio.lowlevel.remove_instrument(turns)
-    return turns
+        trio.lowlevel.remove_instrument(daemon.turns)
 
 
 def _kept_answers(runtime: Runtime) -> AbstractAsyncContextManager[None]:

@@ -142,7 +142,7 @@ class Equipment:
     async def _add(self, setup: Setup, stack: AsyncExitStack) -> None:
         catalog, needs = setup.catalog, EquipmentNeeds(setup.catalog)
         if not self._added:
-            self.audit = stack.enter_context(_open_audit(setup, self._masker))
+            self.audit = stack.enter_context(_open_audit(setup, self._masker, self._environ))
             self.make_spool = spool_below(self._environ, stack, made=lambda path: self._family.also_remove(str(path)))
             if setup.catalog.config.traces.endpoint is not None:
                 self.steps = (stack.enter_context(_open_traces(setup)),)
@@ -166,7 +166,7 @@ class Equipment:
         if catalog.apis and rest is None:
             from tooldispatchd.agent.calls.restplan import open_rest_plans  # noqa: PLC0415  # as above
 
-            rest = await stack.enter_async_context(open_rest_plans(self._log, self._environ))
+            rest = await stack.enter_async_context(open_rest_plans(self._log, self._masker, self._environ))
         # All at once: an addition that fails leaves what there was.
         self.bounds, self.tool_lists, self.python, self.rest = bounds, tool_lists, python, rest
 
@@ -180,7 +180,7 @@ async def open_equipment(
 ) -> AsyncIterator[Equipment]:
     """What programs need, empty at first: `suit` it to a configuration before the family has children.
 
-    `masker` is that of the log, for records of calls. Leave it once there are no calls.
+    `masker` is that of the daemon. Leave it once there are no calls.
     """
     async with trio.open_nursery() as nursery:
         equipment = Equipment(family, environ, log, masker, nursery)
@@ -199,7 +199,7 @@ def _open_traces(setup: Setup) -> AbstractContextManager[Step]:
 
 
 @contextmanager
-def _open_audit(setup: Setup, masker: Masker) -> Iterator[AuditSink | None]:
+def _open_audit(setup: Setup, masker: Masker, environ: Mapping[str, str]) -> Iterator[AuditSink | None]:
     """What records calls, where the configuration names a store. Raises `EquipmentError`."""
     if setup.catalog.config.audit.store is None:
         yield None
@@ -208,7 +208,8 @@ def _open_audit(setup: Setup, masker: Masker) -> Iterator[AuditSink | None]:
 
     with ExitStack() as stack:
         try:
-            recorder = stack.enter_context(open_audit(setup.catalog.config.audit, setup.log, masker=masker))
+            opened = open_audit(setup.catalog.config.audit, setup.log, environ=environ, masker=masker)
+            recorder = stack.enter_context(opened)
         except AuditStoreError as error:
             raise EquipmentError(f"cannot record calls: {error}") from error
         yield recorder

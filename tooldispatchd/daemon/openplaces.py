@@ -91,6 +91,11 @@ class OpenPlaces:
         return PlaceChange(open_doors(new, self._handed, catalog), kept, gone, warnings)
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """The places, as they are written; a socket of a unit with its name."""
+        return tuple(door.where for place in self._places.values() for door in place.doors)
+
+    @property
     def web(self) -> list[WebDoor]:
         """The doors of places for HTTP, in the order in which they were opened."""
         return [place.web for place in self._places.values() if place.web is not None]

@@ -164,7 +164,7 @@ class Reloader:
             prepared.specs.close()
             raise
         # From here on nothing fails and nothing is waited for.
-        self._generations.follow(prepared.setup, prepared.specs)
+        self._generations.follow(prepared)
         self._listening.take(change)
         self._web.renew(self._listening.web, prepared.setup.catalog)
         told = Reloaded((*prepared.changed, *change.changed), (*prepared.warnings, *change.warnings))
@@ -185,6 +185,7 @@ class Reloader:
             return prepare(
                 msgspec.structs.replace(reading, catalog=catalog, warnings=(*reading.warnings, *fixed)),
                 self._log,
+                before.catalog.masker,
                 logs_calls=before.logs_calls,
                 changed=changed,
             )

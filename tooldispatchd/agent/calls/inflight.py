@@ -6,7 +6,7 @@ A session has this from its first such call on; one that only calls inline tools
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -161,10 +161,9 @@ class InFlight:
     def __len__(self) -> int:
         return len(self._calls)
 
-    @property
-    def calls(self) -> Collection[AgentCall]:
-        """Those that have begun, jobs among them."""
-        return self._calls.values()
+    def __iter__(self) -> Iterator[AgentCall]:
+        """The calls; none may begin or end meanwhile."""
+        return iter(self._calls.values())
 
     @property
     def machine(self) -> SessionMachine:

@@ -16,6 +16,7 @@ from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.restspecs import AnnotationsSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.http.reach import Reach
@@ -79,9 +80,9 @@ class RestPlans:
 
 
 @asynccontextmanager
-async def open_rest_plans(log: Log, environ: Mapping[str, str]) -> AsyncIterator[RestPlans]:
+async def open_rest_plans(log: Log, masker: Masker, environ: Mapping[str, str]) -> AsyncIterator[RestPlans]:
     """The planner of tools with `rest`; their connections are closed when the block is left."""
-    authorizers = ApiAuthorizers(log, environ)
+    authorizers = ApiAuthorizers(log, masker, environ)
     async with open_api_wires(authorizer=authorizers.make, debug=log.debug) as wires:
         yield RestPlans(wires)
 
@@ -89,8 +90,9 @@ async def open_rest_plans(log: Log, environ: Mapping[str, str]) -> AsyncIterator
 class ApiAuthorizers:
     """Makes what gets tokens for APIs with `oauth`, which few daemons have."""
 
-    def __init__(self, log: Log, environ: Mapping[str, str]) -> None:
+    def __init__(self, log: Log, masker: Masker, environ: Mapping[str, str]) -> None:
         self._log = log
+        self._masker = masker
         self._environ = environ
         self._make: MakeAuthorizer | None = None
 
@@ -101,5 +103,6 @@ class ApiAuthorizers:
             from tooldispatchd.http.oauth.tokens import Tokens, TokenStore  # noqa: PLC0415  # as above
 
             store = TokenStore(self._environ, Tokens)
-            self._make = partial(EndpointAuthorizer, store=store, warn=self._log.warning, debug=self._log.debug)
+            log, learn = self._log, self._masker.learn
+            self._make = partial(EndpointAuthorizer, store=store, warn=log.warning, debug=log.debug, learn=learn)
         return self._make(reach)

@@ -7,6 +7,7 @@ brings a `TaskTree`.
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from time import time
 from typing import Literal
 
 from msgspec import UNSET, Raw
@@ -79,9 +80,11 @@ class Session:
         "lineage",
         "machine",
         "number",
+        "opened_at",
         "plans",
         "profile",
         "toolset",
+        "visitor",
         "workspace",
     )
 
@@ -119,8 +122,7 @@ class Session:
         self._changes: Changes | None = None
         self._tree: TaskTree | None = None
         self._is_forced = False
-        # By what its `hello` has narrowed the profile.
-        self._spec = spec
+        self._spec = spec  # by what its `hello` has narrowed the profile
         # What is left of generations that it was of; and what gives the one that it is to be of once it has opened.
         self._formers: Formers | None = None
         self._next: Callable[[], Runtime] | None = None
@@ -156,6 +158,8 @@ class Session:
     def open(self, visitor: Visitor) -> None:
         """Start the profile's servers; where there are none the session is open at once."""
         self._runtime.enter()
+        self.visitor, self.opened_at = visitor, time()
+        self._runtime.state.opened[self.number] = self
         self._log.info("session opened", profile=self.profile, uid=visitor.uid, pid=visitor.pid)
         self.audit = audit_of(self._runtime.services.audit, visitor.uid, self)
         self.machine.is_quick = self.machine.is_quick and self.audit is None
@@ -176,21 +180,18 @@ class Session:
         if self.in_flight is not None:
             self.in_flight.reroute()
         if self.toolset.is_settled and not self._is_over:
-            self._all_settled()
+            if self.machine.state is not State.OPENING:
+                self.tools_changed()
+            else:
+                self.machine.apply(Event.OPENED)
+                if self.machine.is_greeted:
+                    self.machine.outgoing.append(self._ready())
+            if self._next is not None:
+                self.move(self._next)
         if self.lineage is not None and self.lineage.opened is not None and (self.toolset.is_settled or self._is_over):
             self.lineage.opened.set()
         self._host.flush()
         self.settle()
-
-    def _all_settled(self) -> None:
-        if self.machine.state is State.OPENING:
-            self.machine.apply(Event.OPENED)
-            if self.machine.is_greeted:
-                self.machine.outgoing.append(self._ready())
-        else:
-            self.tools_changed()
-        if self._next is not None:
-            self.move(self._next)
 
     def move(self, latest: Callable[[], Runtime]) -> None:
         """Go on under the latest generation, for calls from now on; or end where that has not its profile any more."""
@@ -211,7 +212,7 @@ class Session:
         self._offering.move(self.toolset, profile)
         self.toolset.open(before)
         self._formers = self._formers or Formers()
-        self._formers.leave(former, before, () if self.in_flight is None else self.in_flight.calls)
+        self._formers.leave(former, before, self.in_flight or ())
         self._attend()
         if self.in_flight is not None:
             self.in_flight.reroute()
@@ -230,15 +231,15 @@ class Session:
         return self.machine.is_gone or self._is_forced or self.machine.refusal is not None
 
     def _ready(self) -> ReadyLine:
-        toolset, machine, is_own = self.toolset, self.machine, self.lineage is None
-        may_name = is_own and toolset.may_name_workspace
+        toolset, machine, own = self.toolset, self.machine, self.lineage is None
+        may_name, rules = own and toolset.may_name_workspace, self._host.may_administer
         tools, notes = self._shown()
         return ReadyLine(
             self.profile,
             PROTOCOL,
             tools,
             [*toolset.warnings, *notes],
-            capabilities_of(machine, jobs=self.has_jobs, agents=is_own, workspace=may_name),
+            capabilities_of(machine, jobs=self.has_jobs, agents=own, workspace=may_name, admin=rules),
             self._runtime.setup.told_limits,
             machine.agent,
             instructions_of(self._offering.listed.values(), toolset.advice),
@@ -585,6 +586,7 @@ class Session:
         if self.machine.state is not State.DRAINING:
             self.machine.apply(Event.ENDED)
         self.machine.apply(Event.TORN_DOWN)
+        del self._runtime.state.opened[self.number]
         account = None if self.in_flight is None else self.in_flight.close()
         answered, faults = closing_figures(self.lineage, account, self.answered, self.faults)
         self._log.info("session closed", profile=self.profile, answered=answered, faults=faults)

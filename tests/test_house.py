@@ -30,6 +30,8 @@ GUARDS: Final = {
         "tooldispatchd/front/front.py",
         "tooldispatchd/front/timer.py",
         "tooldispatchd/daemon/daemon.py",
+        # What an administrator asked for on it.
+        "tooldispatchd/admin/administration.py",
     },
 }
 # In the process that serves MCP clients over HTTP: one client's connection, and one client's session.

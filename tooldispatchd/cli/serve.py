@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     run_daemon = partial(serve, catalog, places, handed, notifier=notifier, watchdog_s=watchdog_s)
     try:
         with open_agent_specs(catalog, os.environ) as specs:
-            return trio.run(partial(run_daemon, log=log, logs_calls=arguments.log_level == "debug", agent_specs=specs))
+            return trio.run(partial(run_daemon, log=log, agent_specs=specs))
     except* (ListenError, EquipmentError) as group:
         for failed in leaves(group):
             print(f"tooldispatchd: {failed}", file=sys.stderr)

@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from time import thread_time
@@ -39,7 +39,7 @@ from tooldispatchd.daemon.doors import Door, Doors, Handed, accepted_from, open_
 from tooldispatchd.daemon.equipment import Equipment, EquipmentError, open_equipment
 from tooldispatchd.daemon.heap import Heap
 from tooldispatchd.daemon.listeners import ListenError
-from tooldispatchd.daemon.logs import DaemonLog
+from tooldispatchd.daemon.logs import DaemonLog, LogOutput
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
 from tooldispatchd.daemon.webside import WebSide, open_web_side
 from tooldispatchd.forked.signals import IGNORED
@@ -108,6 +108,7 @@ class Daemon:
         self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
         self.started_at = time.time()
         self.listening: tuple[str, ...] = ()
+        self.reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None = None
         self.turns = LongestTurn()
         self._connected = Census({os.geteuid(), 0})
         self._stopping = trio.Event()
@@ -269,6 +270,11 @@ class Daemon:
         return self.turns.took_s, self.turns.name
 
     @property
+    def log_output(self) -> LogOutput:
+        """Where the log goes."""
+        return self._log.output
+
+    @property
     def status(self) -> str:
         """The state in a few words, for the service manager."""
         words = f"{self._runtime.state.open_sessions.total} sessions, {len(self._channels)} channels"
@@ -333,7 +339,6 @@ async def serve(
     notifier: Notifier,
     watchdog_s: float | None,
     log: DaemonLog,
-    logs_calls: bool,
     agent_specs: Mapping[str, str],
 ) -> int:
     """Run the daemon on `places` until it is stopped, or the last of them is gone; the exit code.
@@ -343,7 +348,7 @@ async def serve(
     should be.
     """
     descriptors = raise_limit()
-    setup = Setup(catalog, log, logs_calls=logs_calls, uid=os.geteuid(), agent_specs=agent_specs)
+    setup = Setup(catalog, log, uid=os.geteuid(), agent_specs=agent_specs)
     # SIGHUP is that of a closed terminal: with nohup it is ignored, and stays so.
     hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     # `bound` is closed when the daemon begins to drain, and not `agent_specs`: agents that still run need their files.

@@ -26,8 +26,8 @@ async def events(agent: Agent, number: int) -> list[tuple[object, object]]:
 async def test_each_reader_gets_the_lines_that_it_asked_for(autojump_clock: MockClock) -> None:
     running = Running()
     async with administered(running=running) as (_, agent):
-        await answer_to(agent, "log", "warnings", level="warning")
-        await answer_to(agent, "log", "session", session=3)
+        await answer_to(agent, "log", id="warnings", level="warning")
+        await answer_to(agent, "log", id="session", session=3)
         running.log.debug("not heard")
         running.log.bind(session=3).info("one")
         running.log.bind(session=4).warning("two")
@@ -49,7 +49,7 @@ async def test_each_reader_gets_the_lines_that_it_asked_for(autojump_clock: Mock
 async def test_a_reader_at_debug_hears_what_is_not_written(autojump_clock: MockClock) -> None:
     running = Running()
     async with administered(running=running) as (_, agent):
-        await answer_to(agent, "log", "d", level="debug", tool="echo")
+        await answer_to(agent, "log", id="d", level="debug", tool="echo")
         assert running.log.tells_calls
         running.log.debug("call answered", tool="other")
         running.log.debug("call answered", tool="echo")
@@ -61,7 +61,7 @@ async def test_a_reader_at_debug_hears_what_is_not_written(autojump_clock: MockC
 async def test_a_line_that_a_thread_logs_is_told(autojump_clock: MockClock) -> None:
     running = Running()
     async with administered(running=running) as (_, agent):
-        await answer_to(agent, "log", "1")
+        await answer_to(agent, "log", id="1")
         thread = threading.Thread(target=running.log.warning, args=("from a thread",))
         thread.start()
         thread.join()
@@ -111,13 +111,13 @@ async def test_there_are_so_many_readers_and_each_leaves_with_its_channel(autoju
         for other in others:
             await other.say({"__port": "hello"})
             await other.hear()
-            answers += [await answer_to(other, "log", str(number)) for number in range(16)]
+            answers += [await answer_to(other, "log", id=str(number)) for number in range(16)]
         assert [answer.get("queue") for answer in answers] == [None] * MAX_SUBSCRIPTIONS + ["admin"] * 16
         # What another channel has subscribed to is not there.
         assert (await answer_to(agent, "stop", of="1"))["error"] == "unknown_target"
         for other in others:
             await other.end_input()
         await agent.pause(1)
-        assert (await answer_to(agent, "log", "mine"))["__port"] == "admin_resp"
+        assert (await answer_to(agent, "log", id="mine"))["__port"] == "admin_resp"
         await agent.end_input()
     assert running.log_output.wanted == 20

@@ -24,6 +24,15 @@ def test_the_last_verdict_on_an_input_of_a_tool_is_the_one_that_is_found(
             assert isinstance(found, Fault)
 
 
+def test_a_verdict_on_all_of_a_tool_holds_where_none_is_on_the_input() -> None:
+    decisions = Decisions()
+    decisions.remember("t", "1", not_approved("t", "no"))
+    decisions.remember("t", None, Approval("boss", "2"))
+    assert isinstance(decisions.find("t", "1"), Fault)
+    assert decisions.find("t", "3") == Approval("boss", "3", remembered=True)
+    assert decisions.find("u", "3") is None
+
+
 def test_the_oldest_is_forgotten() -> None:
     decisions = Decisions()
     for number in range(MAX_REMEMBERED + 1):

@@ -6,7 +6,7 @@ to an agent leaves out fields at their default.
 """
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -194,13 +194,16 @@ class ByeSaid(msgspec.Struct, tag_field="__port", tag="bye"):
 
 
 class ApproveResp(msgspec.Struct, tag_field="__port", tag="approve_resp"):
-    """The agent's verdict on the call of `approve_req` with the same `id`; an unknown id is ignored."""
+    """The agent's verdict on the call of `approve_req` with the same `id`; an unknown id is ignored.
+
+    It holds for later calls too where it is to be remembered: for those with this input, or for all of the tool.
+    """
 
     id: str
     allow: bool
     agent: AgentName | None = None
     reason: str | None = None
-    remember: bool | None = False
+    remember: bool | Literal["tool"] | None = False
 
 
 class AskResp(msgspec.Struct, tag_field="__port", tag="ask_resp"):

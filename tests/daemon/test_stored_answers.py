@@ -49,6 +49,10 @@ def test_of_a_killed_daemon_nothing_is_left_and_the_next_one_stores_again(
         assert json.loads(str(answer["content"]))["tool_output"]["bytes"] == 2000
         [file] = outputs.glob("daemon-*/1")
         assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("x" * 2000, 0o600)
+        # In the middle of writing others.
+        for number in range(3):
+            agent.say({"id": str(number), "name": "echo", "input": "x" * 300_000})
+        until(lambda: len(list(outputs.glob("daemon-*/*"))) > 1)
         daemon.process.kill()
         daemon.process.wait()
         until(lambda: not list(outputs.iterdir()))

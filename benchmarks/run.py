@@ -47,7 +47,7 @@ BENCHMARKS: Final[dict[str, Callable[[bool], Table]]] = {
     "toolbox": toolbox.measure,
     "soak": soak.measure,
 }
-LIBRARIES: Final = ("trio", "msgspec", "jsonschema-rs", "cel-expr-python", "structlog", "mcp")
+LIBRARIES: Final = ("trio", "msgspec", "jsonschema-rs", "cel-expr-python", "mcp")
 INTRODUCTION: Final = """# What the daemon costs
 
 Written by `make bench` (`python -m benchmarks.run`). Each table names the program that gives it alone; `--quick` is a

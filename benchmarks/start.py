@@ -19,10 +19,10 @@ inline = "id"
 """
 HELLO: Final = b'{"__port":"hello"}\n'
 READY: Final = b'"ready"'
-LIBRARIES: Final = "import trio, msgspec, jsonschema_rs, structlog"
+LIBRARIES: Final = "import trio, msgspec, jsonschema_rs"
 UNUSED: Final = ("mcp", "httpx2", "opentelemetry", "cel_expr_python", "jsonschema", "pydantic", "asyncio", "rich")
 """Packages that a daemon with one inline tool has no use for; those of the design first."""
-UNUSED_BY_HELP: Final = ("trio", "msgspec", "mcp", "structlog", "jsonschema_rs", "httpx2")
+UNUSED_BY_HELP: Final = ("trio", "msgspec", "mcp", "jsonschema_rs", "httpx2")
 READY_BAR_MS: Final = 400.0
 HELP_BAR_MS: Final = 100.0
 
@@ -58,10 +58,7 @@ def measure(quick: bool) -> Table:
             _unused_bar("a daemon with one inline tool imports nothing that it does not use", UNUSED, by_daemon),
             _unused_bar("--help imports nothing that it does not use", UNUSED_BY_HELP, by_help),
         ],
-        notes=(
-            f"looked for: {', '.join(UNUSED)}; by --help: {', '.join(UNUSED_BY_HELP)}.",
-            "asyncio, and rich where another package has installed it, are imported by structlog itself.",
-        ),
+        notes=(f"looked for: {', '.join(UNUSED)}; by --help: {', '.join(UNUSED_BY_HELP)}.",),
     )
 
 

@@ -203,25 +203,31 @@ def _asked(connection: http.client.HTTPConnection, method: str, request: BuiltRe
 
 
 def _read_back(rest: Row, request: BuiltRequest, values: Row) -> list[str]:
-    """What a form does not say of its values as others read it."""
+    """What a query and a form do not say of their values as others read them."""
+    wrong = _differences(rest, "query", request.query or "", values, only_nested=True)
     if "form" in rest:
-        found = nested(parse_qsl(request.body.decode(), keep_blank_values=True))
-        fields = {name: text[len("${parameters.") : -1] for name, text in rest["form"].items()}
-        styles = rest.get("styles", {})
-        wanted = {
-            name: texts_of(values[field])
-            for name, field in fields.items()
-            if values.get(field) not in (None, [], {})
-            and (styles.get(field) in {"brackets", "deepObject"} or not isinstance(values[field], dict | list))
-        }
-        return [f"{name} is {found.get(name)}" for name, value in wanted.items() if value not in ({}, found.get(name))]
+        return wrong + _differences(rest, "form", request.body.decode(), values)
     if "multipart" in rest:
         head = f"Content-Type: {request.media_type}\r\n\r\n".encode()
         parts = message_from_bytes(head + request.body, policy=HTTP).iter_parts()
         names = sorted({str(part.get_param("name", header="content-disposition")) for part in parts})
         wanted_names = sorted(name for name, text in rest["multipart"].items() if _is_given(text, values))
-        return [] if wanted_names == names else [f"the parts are {names}, and not {wanted_names}"]
-    return []
+        return wrong if wanted_names == names else [*wrong, f"the parts are {names}, and not {wanted_names}"]
+    return wrong
+
+
+def _differences(rest: Row, place: str, text: str, values: Row, *, only_nested: bool = False) -> list[str]:
+    """What is not read back as it was given; `only_nested`: of what stands in brackets."""
+    found = nested(parse_qsl(text, keep_blank_values=True))
+    fields = {name: word[len("${parameters.") : -1] for name, word in rest.get(place, {}).items()}
+    in_brackets = {field for field, style in rest.get("styles", {}).items() if style in {"brackets", "deepObject"}}
+    wanted = {
+        name: texts_of(values[field])
+        for name, field in fields.items()
+        if values.get(field) not in (None, [], {})
+        and (field in in_brackets or not (only_nested or isinstance(values[field], dict | list)))
+    }
+    return [f"{name} is {found.get(name)}" for name, value in wanted.items() if value not in ({}, found.get(name))]
 
 
 def _is_given(text: str, values: Row) -> bool:

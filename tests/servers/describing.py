@@ -22,6 +22,8 @@ from openapi_core.datatypes import RequestParameters  # noqa: E402
 from openapi_core.exceptions import OpenAPIError  # noqa: E402
 from werkzeug.datastructures import Headers, ImmutableMultiDict  # noqa: E402
 
+SIGNS = ("is valid under each of", "is not valid under any of the given schemas")
+
 
 class Asked:
     """A request as openapi-core reads it."""
@@ -75,10 +77,53 @@ for method in ("GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH"):
 def said_by(error: BaseException | None) -> Any:
     """What an error says, and its causes."""
     while error is not None:
-        yield f"{type(error).__name__}: {error}"[:300]
+        yield shortened(f"{type(error).__name__}: {error}")
         for each in getattr(error, "schema_errors", ()):
-            yield f"    {'/'.join(map(str, each.absolute_path))}: {each.message}"[:300]
+            yield shortened(f"    {'/'.join(map(str, each.absolute_path))}: {each.message}")
+            # A long value, and a long schema, have it between them.
+            yield from (sign for sign in SIGNS if sign in each.message)
         error = error.__cause__
+
+
+def shortened(text: str) -> str:
+    """The beginning, and the end: what is wrong with a value stands behind it."""
+    return text if len(text) <= 300 else f"{text[:150]} … {text[-150:]}"
+
+
+def read_as_json(document: Any) -> Any:
+    """Readers for media types of bodies that may be JSON: by the end of their names, or since they are any.
+
+    openapi-core reads the plain one alone.
+    """
+    found = {"*/*"}
+    nodes = [document["paths"], document.get("components", {})]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict) and isinstance(node.get("content"), dict):
+            found |= {kind for kind in node["content"] if kind.partition(";")[0].strip().endswith(("+json", "/json"))}
+        nodes += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    return {each.partition(";")[0].strip(): lambda value, **_: json.loads(value) for each in found}
+
+
+def leave_to_the_caller(node: Any) -> None:
+    """Forget what is a `deepObject` in forms, and in queries where it is no plain record: openapi-core cannot read it.
+
+    Who asks reads it back.
+    """
+    if isinstance(node, dict) and isinstance(node.get("encoding"), dict) and isinstance(node.get("schema"), dict):
+        deep = {name for name, said in node["encoding"].items() if said.get("style") == "deepObject"}
+        schema = node["schema"]
+        schema["required"] = [name for name in schema.get("required", []) if name not in deep]
+        schema["properties"] = {name: each for name, each in schema.get("properties", {}).items() if name not in deep}
+        node["encoding"] = {name: said for name, said in node["encoding"].items() if name not in deep}
+    if isinstance(node, dict) and isinstance(node.get("parameters"), list):
+        node["parameters"] = [
+            each
+            for each in node["parameters"]
+            if each.get("style") != "deepObject" or each.get("schema", {}).get("type") == "object"
+        ]
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        leave_to_the_caller(inner)
 
 
 def ask_for_nothing_read_only(node: Any) -> None:
@@ -104,8 +149,10 @@ def main() -> None:
                 operation.pop("servers", None)
         item.pop("servers", None)
     ask_for_nothing_read_only(document)
+    leave_to_the_caller(document["paths"])
     # Documents have slips that are nobody's business here.
-    Describing.api = OpenAPI(SchemaPath.from_dict(document), config=Config(spec_validator_cls=None))
+    config = Config(spec_validator_cls=None, extra_media_type_deserializers=read_as_json(document))
+    Describing.api = OpenAPI(SchemaPath.from_dict(document), config=config)
     Describing.host_url = "http://described.example"
     with ThreadingHTTPServer(("127.0.0.1", 0), Describing) as server:
         print(server.server_port, flush=True)

@@ -1,4 +1,4 @@
-"""The daemon's log: structlog to stderr, as JSON lines, or readable on a terminal.
+"""The daemon's log on stderr: JSON lines, or what is readable on a terminal.
 
 Never a payload or a secret: callers log constant events and names, and an incident's message, which may quote what a
 tool was given, appears at level debug only. A reader that is slow or gone never stops the daemon.
@@ -8,19 +8,22 @@ import os
 import secrets
 import socket
 import stat
+import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
-import structlog
-from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 from tooldispatchd.catalog.masker import NO_SECRETS, Masker
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 # A traceback of a recursion is cut: its innermost frames tell enough.
 FRAMES: Final = 30
+# ECMA-48, "select graphic rendition", by level.
+COLOURS: Final = {"debug": "\x1b[36m", "info": "\x1b[32m", "warning": "\x1b[33m", "error": "\x1b[31m"}
 STDERR: Final = 2
 
 
@@ -65,84 +68,92 @@ class LogSink:
             self.dropped = 0
 
 
+# A line of the log: its time in Unix seconds, its level, its event and the fields beside that.
+Render = Callable[[float, str, str, dict[str, object]], bytes]
+
+
+class LogOutput:
+    """What all loggers of the daemon write to, from a level on; known secrets are masked, whatever line they are in."""
+
+    __slots__ = ("_masker", "_render", "_sink", "level")
+
+    def __init__(self, sink: LogSink, render: Render, *, level: int, masker: Masker = NO_SECRETS) -> None:
+        self.level = level
+        self._sink = sink
+        self._render = render
+        self._masker = masker
+
+    def put(self, level: str, event: str, fields: dict[str, object]) -> None:
+        """Write a line."""
+        line = self._render(time.time(), level, event, fields)
+        self._sink.write(self._masker.mask_bytes(line) + b"\n")
+
+
 class DaemonLog:
-    """A bound structlog logger that also knows incidents."""
+    """A logger: each of its lines has its fields."""
 
-    __slots__ = ("_logger",)
+    __slots__ = ("_fields", "_output")
 
-    def __init__(self, logger: FilteringBoundLogger) -> None:
-        self._logger = logger
+    def __init__(self, output: LogOutput, fields: dict[str, object]) -> None:
+        self._output = output
+        self._fields = fields
 
     def bind(self, **fields: object) -> "DaemonLog":
         """A log that adds these fields to every line."""
-        return DaemonLog(self._logger.bind(**fields))
+        return DaemonLog(self._output, self._fields | fields)
 
-    def debug(self, event: str, **fields: object) -> object:
+    def debug(self, event: str, **fields: object) -> None:
         """Details of one call."""
-        return self._logger.debug(event, **fields)
+        self._put("debug", event, fields)
 
-    def info(self, event: str, **fields: object) -> object:
+    def info(self, event: str, **fields: object) -> None:
         """One line for each session and connection."""
-        return self._logger.info(event, **fields)
+        self._put("info", event, fields)
 
-    def warning(self, event: str, **fields: object) -> object:
+    def warning(self, event: str, **fields: object) -> None:
         """Something that the operator may want to correct."""
-        return self._logger.warning(event, **fields)
+        self._put("warning", event, fields)
 
-    def error(self, event: str, **fields: object) -> object:
+    def error(self, event: str, **fields: object) -> None:
         """Something failed for good."""
-        return self._logger.error(event, **fields)
+        self._put("error", event, fields)
+
+    def _put(self, level: str, event: str, fields: dict[str, object]) -> None:
+        if LEVELS[level] >= self._output.level:
+            self._output.put(level, event, self._fields | fields)
 
     def incident(self, event: str, error: BaseException) -> str:
         """Log a defect with its place and without its values; returns the id that the agent is told."""
         incident = secrets.token_hex(6)
         frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
         places = [f"{frame.filename.rpartition('tooldispatchd/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
-        self._logger.error(event, incident=incident, error=type(error).__name__, at=places)
-        self._logger.debug("incident", incident=incident, message=str(error))
+        self.error(event, incident=incident, error=type(error).__name__, at=places)
+        self.debug("incident", incident=incident, message=str(error))
         return incident
 
 
-class _SinkLogger:
-    """What structlog calls with each rendered line."""
-
-    def __init__(self, sink: LogSink, masker: Masker) -> None:
-        self._sink = sink
-        self._masker = masker
-
-    def msg(self, line: bytes) -> None:
-        self._sink.write(self._masker.mask_bytes(line) + b"\n")
-
-    debug = info = warning = error = msg
-
-
 def open_log(level: str, masker: Masker = NO_SECRETS) -> DaemonLog:
-    """The log on stderr, from `level` on; known secrets are masked, whatever line they are in."""
-    if os.isatty(STDERR):
-        stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False)
-        console = structlog.dev.ConsoleRenderer(colors=True)
-        renderers: list[Processor] = [_escape, console, _encode_text]
-    else:
-        stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
-        renderers = [_render_json]
-    logger = structlog.wrap_logger(
-        _SinkLogger(LogSink(), masker),
-        processors=[structlog.processors.add_log_level, stamp, *renderers],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-    )
-    return DaemonLog(logger.bind())
+    """The log on stderr, from `level` on."""
+    render = render_text if os.isatty(STDERR) else render_json
+    return DaemonLog(LogOutput(LogSink(), render, level=LEVELS[level], masker=masker), {})
 
 
-def _escape(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    # A name that an agent or a server chose must not steer the terminal.
-    unprintable = {key for key, value in event.items() if isinstance(value, str) and not value.isprintable()}
-    return {key: ascii(value) if key in unprintable else value for key, value in event.items()}
+def render_json(at: float, level: str, event: str, fields: dict[str, object]) -> bytes:
+    """A line as JSON, its time in UTC (RFC 3339)."""
+    stamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return msgspec.json.encode({"time": stamp, "level": level, "event": event, **fields}, enc_hook=str)
 
 
-def _encode_text(_logger: WrappedLogger, _method: str, line: object) -> bytes:
-    return str(line).encode(errors="replace")
+def render_text(at: float, level: str, event: str, fields: dict[str, object]) -> bytes:
+    """A line for a terminal, its time the local one."""
+    dim, strong, end = ("", "", "") if os.environ.get("NO_COLOR") else ("\x1b[2m", "\x1b[1m", "\x1b[0m")
+    colour = COLOURS[level] if end else ""
+    said = [f"{dim}{name}={end}{_shown(value)}" for name, value in fields.items()]
+    stamp = time.strftime("%H:%M:%S", time.localtime(at))
+    return " ".join([f"{dim}{stamp}{end} {colour}{level:<7}{end} {strong}{event:<24}{end}", *said]).encode()
 
 
-def _render_json(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
-    ordered = {key: event.pop(key) for key in ("time", "level", "event") if key in event}
-    return msgspec.json.encode({**ordered, **event}, enc_hook=str)
+def _shown(value: object) -> str:
+    """A value in one line of printable characters: a name that an agent or a server chose must not steer a terminal."""
+    text = value if isinstance(value, str) else repr(value)
+    return text if text.isprintable() and text and " " not in text else ascii(value)

@@ -1,0 +1,61 @@
+"""Tests of `daemon.logs`: what a line looks like, where, and from which level on."""
+
+import json
+import os
+
+import pytest
+
+from tooldispatchd.catalog.masker import Masker
+from tooldispatchd.daemon.logs import LEVELS, DaemonLog, LogOutput, LogSink, render_json, render_text
+
+
+def log_to_pipe(level: str, masker: Masker) -> tuple[DaemonLog, int]:
+    reading, writing = os.pipe()
+    sink = LogSink(writing)
+    os.close(writing)
+    os.set_blocking(reading, False)
+    return DaemonLog(LogOutput(sink, render_json, level=LEVELS[level], masker=masker), {}), reading
+
+
+def test_lines_from_the_level_on_have_the_fields_of_their_logger_and_no_secret() -> None:
+    log, reading = log_to_pipe("info", Masker(["hush-hush-hush"]))
+    own = log.bind(session=3)
+    own.debug("not said")
+    own.info("session opened", profile="default", note="hush-hush-hush")
+    line = json.loads(os.read(reading, 4096))
+    os.close(reading)
+    assert (line["level"], line["event"], line["session"], line["profile"]) == ("info", "session opened", 3, "default")
+    assert "hush" not in line["note"]
+
+
+def test_a_line_of_json_begins_with_its_time_in_utc() -> None:
+    line = render_json(1.5, "warning", "that", {"error": ValueError("x")})
+    assert line == b'{"time":"1970-01-01T00:00:01.500000Z","level":"warning","event":"that","error":"x"}'
+
+
+def test_what_does_not_print_is_escaped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    line = render_text(0.0, "info", "server up", {"server": "a\x1b[2J", "count": 2, "words": "two of them", "no": ""})
+    assert (
+        line.split(b" ", 1)[1]
+        == rb"info    server up                server='a\x1b[2J' count=2 words='two of them' no=''"
+    )
+
+
+def test_a_terminal_gets_colours_unless_it_wants_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert b"\x1b[31merror" in render_text(0.0, "error", "x", {})
+
+
+def test_an_incident_tells_its_place_and_at_debug_alone_its_message() -> None:
+    log, reading = log_to_pipe("info", Masker([]))
+    try:
+        int("a value")
+    except ValueError as error:
+        incident = log.incident("call failed", error)
+    (line,) = os.read(reading, 4096).splitlines()
+    os.close(reading)
+    told = json.loads(line)
+    assert (told["incident"], told["error"]) == (incident, "ValueError")
+    assert told["at"][-1].endswith("test_an_incident_tells_its_place_and_at_debug_alone_its_message")
+    assert b"a value" not in line

@@ -9,6 +9,8 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import msgspec
@@ -38,7 +40,7 @@ from tooldispatchd.catalog.rules import Approving
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec, ToolSpec
 from tooldispatchd.wire.faults import Code, Fault
 
-EXAMPLES: Final = int(os.environ.get("PIPELINE_EXAMPLES", "50"))
+EXAMPLES: Final = int(os.environ.get("PIPELINE_EXAMPLES", "80"))
 # The profile and the user of each.
 AGENTS: Final = (("default", OWN_USER), ("default", ANOTHER_USER), ("other", OWN_USER))
 OWNER: Final = ("tools", "t")
@@ -244,7 +246,7 @@ class Play:
 
     @property
     def breakers(self) -> list[WatchedBreaker]:
-        return list(self.runtime.state.policies._breakers.values())
+        return list(self.runtime.state.policy._breakers.values())
 
     # --- the agents' side ---
 
@@ -424,17 +426,18 @@ class Play:
         self.check_nothing_left()
 
     def check_nothing_left(self) -> None:
-        state, policies = self.runtime.state, self.runtime.state.policies
+        state, policies = self.runtime.state, self.runtime.state.policy
         heard = [request for request in self.requests.values() if not self.readers[request.agent].cancel_called]
         assert all(request.answer is not None for request in heard), "a request has no answer"
         assert [probe.order.name for probe in self.probes if probe.inside] == []
-        assert [name for name, gate in policies._queues.items() if not gate.is_empty] == []
+        assert [name for (name, _), gate in policies._queues.items() if not gate.is_empty] == []
         assert policies.exclusives._gates == {}
         assert len(state.flights) == 0
         assert [watched for watched in self.breakers if watched._inside or watched.breaker._trying] == []
         assert all(0 <= budget._left <= AT_ONCE for budget in policies._budgets.values())
         assert len(self.runtime.services.timer._deadlines) == 0
         assert state.memory.held == state.answers.held
+        assert self.runtime.services.spool.quota.held == 0
         assert not self.runtime.services.home.child_tasks
         for context, ran in self.contexts.items():
             assert context.places.is_empty
@@ -449,8 +452,8 @@ def hook_says(pick: int) -> Outcome:
     return BROKEN if pick % 11 == 0 else Answer(says)
 
 
-async def play(drawn: Drawn, acts: list[Act], clock: MockClock) -> None:
-    async with open_runtime(drawn.catalog()) as runtime, trio.open_nursery() as nursery:
+async def play(drawn: Drawn, acts: list[Act], clock: MockClock, spool: Path) -> None:
+    async with open_runtime(drawn.catalog(), spool=spool) as runtime, trio.open_nursery() as nursery:
         played = Play(runtime, clock, drawn)
         try:
             for number in range(len(AGENTS)):
@@ -477,4 +480,6 @@ DENIED: Final[list[Act]] = [
 def test_steps_hold_what_they_promise_whatever_comes(drawn: Drawn, acts: list[Act], schedule: object) -> None:
     note(f"schedule: {schedule}")
     clock = MockClock()
-    trio.run(play, drawn, acts, clock, clock=clock)
+    with TemporaryDirectory() as spool:
+        trio.run(play, drawn, acts, clock, Path(spool), clock=clock)
+        assert list(Path(spool).iterdir()) == []

@@ -149,6 +149,17 @@ def test_the_stateless_revision_asks_in_a_round_and_runs_with_its_retry() -> Non
     assert stage.told()[0]["result"]["content"] == [{"type": "text", "text": "done"}]
 
 
+def test_an_answer_that_comes_before_its_question_approves_nothing() -> None:
+    stage = Stage()
+    given = {"name": "look", "inputResponses": {"q1": {"action": "accept"}}}
+    stage.stateless("tools/call", given, ELICITS)
+    stage.ready()
+    (line,) = stage.lines()
+    stage.daemon("approve_req", **ASKED, call=line["id"])
+    assert stage.lines() == []
+    assert list(stage.told()[0]["result"]["inputRequests"]) == ["q1"]
+
+
 @pytest.mark.parametrize("offer", [{}, {"elicitation": {"url": {}}}])
 def test_a_request_whose_client_shows_no_forms_is_refused_with_what_to_do(offer: dict[str, Any]) -> None:
     stage = Stage()

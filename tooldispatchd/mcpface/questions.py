@@ -42,11 +42,12 @@ class _Question:
     def __init__(self, line: DaemonLine) -> None:
         self.id = line.id or ""
         self.is_approval = line.port == APPROVE
-        self.kind = "elicitation" if self.is_approval else line.kind or ""
-        self.params = Raw(b"{}") if isinstance(line.params, UnsetType) else line.params
         self.is_open = True
         if self.is_approval:
-            self.params = form_of(line)
+            self.kind, self.params = "elicitation", form_of(line)
+        else:
+            self.kind = line.kind or ""
+            self.params = Raw(b"{}") if isinstance(line.params, UnsetType) else line.params
 
     def needs(self, offer: ClientOffer) -> dict[str, object] | None:
         """The capabilities that `offer` lacks for it; None where it may be put."""
@@ -144,7 +145,8 @@ class ClientQuestions:
         # The server's own name for it, where it gave one.
         key = line.key or question.id
         key = f"{key}-{question.id}" if key in round_.open else key
-        if not self._is_answered(question, key, request):
+        # What was said before it was asked was said of another call.
+        if question.is_approval or not self._is_answered(question, key, request):
             round_.open[key] = question
         # A call that is parked already is told of it when it comes back.
         if round_.open and not line.more and not request.is_parked:

@@ -289,7 +289,7 @@ def transcript_schema() -> Row:
         "properties": {
             "about": {"type": "string", "pattern": r"\.$"},
             "level": text,
-            "since": {"enum": ["1.0", "1.1", "1.2", "1.3"]},
+            "since": {"enum": ["1.0", "1.1", "1.2", "1.3", "1.4"]},
             "fixtures": text,
             "musts": {"type": "array", "items": {"type": "string", "pattern": "^M[1-9][0-9]*$"}},
             "needs": texts,

@@ -43,6 +43,7 @@ class Setup:
         self.logs_calls: Final = logs_calls
         self.agent_specs: Final = agent_specs
         self.profile_keys: Final = ProfileKeys(catalog.profiles)
+        self.uid: Final = uid
         self.authenticator: Final = Authenticator(catalog, own_uid=uid)
 
     @cached_property

@@ -77,6 +77,11 @@ class Catalog(msgspec.Struct, frozen=True):
         """Whether any profile asks for a token, a user or a group."""
         return bool(self.tokens) or any(profile.is_bound for profile in self.profiles.values())
 
+    @property
+    def has_administrators(self) -> bool:
+        """Whether any profile rules the daemon; where none does, its own user does."""
+        return any(profile.admin for profile in self.profiles.values())
+
 
 def build_catalog(
     config: Config,
@@ -127,7 +132,7 @@ def build_catalog(
     if problems:
         return problems
     warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]
-    warnings += _idle_workspaces(config)
+    warnings += [*_idle_workspaces(config), *_open_administration(profiles, {**tokens, **own})]
     warnings += _idle_hooks(config, servers)
     warnings += caching_warnings(config.mcp)
     specs: dict[str, bytes] = {}
@@ -154,6 +159,15 @@ def _idle_hooks(config: Config, servers: Mapping[str, Binding]) -> Iterator[str]
     asked = tools_of(config.hooks)
     prefixes = [binding.prefix for binding in servers.values()]
     return idle_hooks(config.hooks, (name for name in config.tools if name not in asked), prefixes)
+
+
+def _open_administration(profiles: Mapping[str, Profile], tokens: Mapping[str, bytes]) -> list[str]:
+    """A sentence for each profile that administers the daemon, and that everybody may open."""
+    return [
+        f"agents.{name}: admin = true, and whoever can open the socket may open it: say who in token, uid or gid"
+        for name, profile in profiles.items()
+        if profile.admin and not profile.is_bound and name not in tokens
+    ]
 
 
 def _idle_workspaces(config: Config) -> list[str]:

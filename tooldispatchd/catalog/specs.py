@@ -538,6 +538,9 @@ class ProfileSpec(SizedSpec, frozen=True, kw_only=True):
     beside them."""
     gid: Owners | None = None
     """Groups whose members may open it."""
+    admin: bool = False
+    """With `true` its agents [administer the daemon](operating.md#administrators): they see what it does, and may
+    change it. Where no profile has it, the daemon's own user and root do."""
 
 
 class Config(Spec, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ import gc
 import os
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext, suppress
 from functools import partial
@@ -33,7 +34,8 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.children.descriptors import raise_limit, require_free
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.config.listen_values import ListenAddress
-from tooldispatchd.daemon.doors import Door, Doors, Handed, open_doors, peer_of
+from tooldispatchd.daemon.adminside import AdminDoor
+from tooldispatchd.daemon.doors import Door, Doors, Handed, accepted_from, open_doors, peer_of
 from tooldispatchd.daemon.equipment import Equipment, EquipmentError, open_equipment
 from tooldispatchd.daemon.heap import Heap
 from tooldispatchd.daemon.listeners import ListenError
@@ -74,7 +76,7 @@ class LongestTurn(trio.abc.Instrument):
 
     def __init__(self) -> None:
         self.took_s = 0.0
-        self._name = ""
+        self.name = ""
         self._began = thread_time()
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002  # trio's own signature
@@ -84,11 +86,11 @@ class LongestTurn(trio.abc.Instrument):
         took_s = thread_time() - self._began
         if took_s > self.took_s:
             self.took_s = took_s
-            self._name = task.name
+            self.name = task.name[:MAX_NAME_CHARS]
 
     def fields(self) -> dict[str, object]:
         """For a line of the log."""
-        return {"longest_turn_ms": round(self.took_s * 1000, 1), "longest_turn": self._name[:MAX_NAME_CHARS]}
+        return {"longest_turn_ms": round(self.took_s * 1000, 1), "longest_turn": self.name}
 
 
 class Daemon:
@@ -104,6 +106,9 @@ class Daemon:
         self._listeners: list[Listener] = []
         self._pairs = 0
         self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
+        self.started_at = time.time()
+        self.listening: tuple[str, ...] = ()
+        self.turns = LongestTurn()
         self._connected = Census({os.geteuid(), 0})
         self._stopping = trio.Event()
         self._emptied = trio.Event()
@@ -114,6 +119,7 @@ class Daemon:
 
     def serve(self, doors: Doors, web: WebSide) -> None:
         """Let agents in; raises `ListenError` for descriptors that no channel can be made of."""
+        self.listening = (*(door.where for door in doors.listening), *(each.door.where for each in doors.web))
         for door in doors.listening:
             self._listeners.append(self._front.listen(door.socket, partial(self._accept, door)))
         for each in doors.web:
@@ -138,7 +144,7 @@ class Daemon:
                 channel.open(host, closed=partial(self._pair_closed, channel))
 
     def _accept(self, door: Door, connection: socket.socket) -> None:
-        visitor = peer_of(connection)
+        visitor = accepted_from(connection)
         if door.entrance.admits(visitor):
             self._admit(door, connection, visitor)
         else:
@@ -197,7 +203,7 @@ class Daemon:
         self._connected.leave(visitor.uid)
 
     def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> ChannelHost:
-        return ChannelHost(self._latest, channel, self._host_closed, entrance=entrance, visitor=visitor)
+        return ChannelHost(self.latest, channel, self._host_closed, entrance=entrance, visitor=visitor)
 
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
         machine = ChannelMachine(self._runtime.setup.limits.max_line_bytes)
@@ -213,7 +219,7 @@ class Daemon:
             self._front.end_defective(error, host.gone)
         self._pair_closed(channel)
 
-    def _latest(self) -> Runtime:
+    def latest(self) -> Runtime:
         return self._runtime
 
     # --- ends ---
@@ -244,6 +250,23 @@ class Daemon:
     def stop(self) -> None:
         """Begin to drain. Idempotent."""
         self._stopping.set()
+
+    # --- what administrators see (`RunningDaemon`) ---
+
+    @property
+    def channels(self) -> int:
+        """How many there are."""
+        return len(self._channels)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it drains."""
+        return self._stopping.is_set()
+
+    @property
+    def longest_turn(self) -> tuple[float, str]:
+        """The longest time for which one task has held the loop, in seconds, and its name."""
+        return self.turns.took_s, self.turns.name
 
     @property
     def status(self) -> str:
@@ -349,6 +372,7 @@ async def serve(
                 runtime = _runtime(setup, front, home=home, family=family, equipment=equipment, memory=memory)
                 async with _kept_answers(runtime):
                     daemon = Daemon(runtime, front, log, notifier, descriptors=descriptors)
+                    runtime.services.admin = AdminDoor(daemon, daemon.latest)
                     background.start_soon(daemon.receive_signals, signals, family.kill_all)
                     daemon.serve(doors, web)
                     preload_ways(catalog)
@@ -358,14 +382,15 @@ async def serve(
                     with open_pulse(front, notifier, watchdog_s=watchdog_s, status=lambda: daemon.status):
                         log.info("daemon ready", listening=[place.text for place in places], pid=os.getpid())
                         notifier.ready(daemon.status)
-                        turns = LongestTurn()
-                        trio.lowlevel.add_instrument(turns)
+                        # The start is nobody's turn.
+                        daemon.turns = LongestTurn()
+                        trio.lowlevel.add_instrument(daemon.turns)
                         await daemon.run(catalog.config.daemon.grace_s, bound.close)
-                        trio.lowlevel.remove_instrument(turns)
+                        trio.lowlevel.remove_instrument(daemon.turns)
                 home.cancel_scope.cancel()
             await runtime.services.checkers.close()
             background.cancel_scope.cancel()
-    log.info("daemon stopped", forced=daemon.is_forced, **turns.fields())
+    log.info("daemon stopped", forced=daemon.is_forced, **daemon.turns.fields())
     return 1 if daemon.is_forced else 0
 
 

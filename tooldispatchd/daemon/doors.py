@@ -15,6 +15,7 @@ import secrets
 import socket
 import stat
 import struct
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -54,6 +55,11 @@ def peer_of(connection: socket.socket) -> Visitor:
         groups = b""
     # The number is 0 where the peer lives in a namespace of processes that we cannot see into.
     return Visitor(uid, gid, pid or None, tuple(group for (group,) in _GID.iter_unpack(groups)))
+
+
+def accepted_from(connection: socket.socket) -> Visitor:
+    """The peer of a connection that was accepted just now; raises `OSError`."""
+    return msgspec.structs.replace(peer_of(connection), accepted_at=time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 def own_visitor() -> Visitor:

@@ -6,7 +6,7 @@ A session has this from its first such call on; one that only calls inline tools
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -158,6 +158,10 @@ class InFlight:
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    def __iter__(self) -> Iterator[AgentCall]:
+        """The calls; none may begin or end meanwhile."""
+        return iter(self._calls.values())
 
     @property
     def machine(self) -> SessionMachine:

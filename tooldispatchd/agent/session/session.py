@@ -7,7 +7,7 @@ brings a `TaskTree`.
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Literal
 
 from msgspec import UNSET, Raw, UnsetType
@@ -76,9 +76,11 @@ class Session:
         "lineage",
         "machine",
         "number",
+        "opened_at",
         "plans",
         "profile",
         "toolset",
+        "visitor",
         "workspace",
     )
 
@@ -147,6 +149,8 @@ class Session:
     def open(self, visitor: Visitor) -> None:
         """Start the profile's servers; where there are none the session is open at once."""
         self._runtime.enter()
+        self.visitor, self.opened_at = visitor, time()
+        self._runtime.state.opened[self.number] = self
         self._log.info("session opened", profile=self.profile, uid=visitor.uid, pid=visitor.pid)
         self.audit = audit_of(self._runtime.services.audit, visitor.uid, self)
         self.machine.is_quick = self.machine.is_quick and self.audit is None
@@ -200,6 +204,7 @@ class Session:
                 jobs=self.has_jobs,
                 agents=self.lineage is None,
                 workspace=self.lineage is None and toolset.may_name_workspace,
+                admin=self._host.may_administer,
             ),
             self._runtime.setup.told_limits,
             machine.agent,
@@ -586,6 +591,7 @@ class Session:
         if self.machine.state is not State.DRAINING:
             self.machine.apply(Event.ENDED)
         self.machine.apply(Event.TORN_DOWN)
+        del self._runtime.state.opened[self.number]
         account = None if self.in_flight is None else self.in_flight.close()
         answered, faults = closing_figures(self.lineage, account, self.answered, self.faults)
         self._log.info("session closed", profile=self.profile, answered=answered, faults=faults)

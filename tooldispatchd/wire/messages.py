@@ -213,10 +213,7 @@ class ByeSaid(msgspec.Struct, tag_field="__port", tag="bye"):
 
 
 class ApproveResp(msgspec.Struct, tag_field="__port", tag="approve_resp"):
-    """The agent's verdict on the call of `approve_req` with the same `id`; an unknown id is ignored.
-
-    It holds for later calls too where it is to be remembered: for those with this input, or for all of the tool.
-    """
+    """The agent's verdict on the call of `approve_req` with the same `id`; an unknown id is ignored."""
 
     id: str
     allow: bool

@@ -66,7 +66,9 @@ class RunningDaemon(Protocol):
 
     started_at: float
     """In seconds since 1970."""
-    listening: tuple[str, ...]
+
+    @property
+    def listening(self) -> tuple[str, ...]: ...
 
     @property
     def channels(self) -> int: ...

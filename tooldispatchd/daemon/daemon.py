@@ -352,6 +352,8 @@ async def serve(
                     # What exists now stays: the collector need not scan it again and again while every agent waits.
                     gc.collect()
                     gc.freeze()
+                    # `tooldispatchd serve` starts without it.
+                    gc.enable()
                     with open_pulse(front, notifier, watchdog_s=watchdog_s, status=lambda: daemon.status):
                         log.info("daemon ready", listening=[place.text for place in places], pid=os.getpid())
                         notifier.ready(daemon.status)

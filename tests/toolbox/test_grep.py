@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.forked.python.test_context import context
 from tooldispatchd.forked.python.context import InvalidInputError, ToolFailedError
 from tooldispatchd.toolbox.grep import grep as grep_in
@@ -184,7 +185,7 @@ def test_no_pattern_is_slow(pattern: str) -> None:
     assert time.process_time() - began < 1.0
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lines=st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)), word=st.sampled_from("aé0 ")
 )

@@ -1,7 +1,6 @@
 """`tooldispatchd serve`: run the daemon."""
 
 import argparse
-import gc
 import os
 import sys
 from functools import partial
@@ -63,8 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"tooldispatchd: cannot serve: {error.strerror}", file=sys.stderr)
         return 3
 
-    # Until the daemon is ready: what its start makes stays, and to look through that for garbage takes a fifth of it.
-    gc.disable()
     # Imported here: the other commands need none of it.
     import trio
 
@@ -114,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _prepare_process() -> None:
     """Standard descriptors, limits and ignored signals, before anything is opened or signalled. Raises OSError."""
+    import gc
     import signal
 
     from tooldispatchd.children.descriptors import occupy_standard, raise_limit, require_free
@@ -124,6 +122,8 @@ def _prepare_process() -> None:
     require_free()
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
+    # Until the daemon is ready: what its start makes stays, and to look through that for garbage takes a tenth of it.
+    gc.disable()
 
 
 def leaves(error: BaseException) -> list[BaseException]:

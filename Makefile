@@ -53,8 +53,8 @@ test: install ## everything that must pass: the checks, then the tests
 	$(MAKE) --no-print-directory --jobs=4 --output-sync check servers $(BUBBLEWRAP)/.tried
 	$(PYTEST)
 
-test-servers: servers ## only the tests against MCP servers that others wrote
-	$(PYTEST) tests/real
+test-servers: servers ## only the tests against MCP servers and clients that others wrote
+	CLIENTS=all $(PYTEST) tests/real tests/mcpface/real
 
 # Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,
 # for two makes of the SDK cannot share one, and nothing that the project locks may depend on them.

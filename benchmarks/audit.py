@@ -98,7 +98,7 @@ async def _calls(audit: AuditSink | None, rounds: int) -> dict[str, tuple[float,
         runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))
         runtime.plans("default", compile_plans)["in flight"] = QuickPlan("in flight")
         outlet = Outlet(runtime.state.memory.share(0))
-        host = ChannelHost(runtime, outlet, lambda _host: None, entrance=Entrance(), visitor=Visitor(0, 0))
+        host = ChannelHost(lambda: runtime, outlet, lambda _host: None, entrance=Entrance(), visitor=Visitor(0, 0))
         found = {name: cost(host, outlet, name, rounds) for name in ("inline", "in flight")}
         host.ended()
     return found

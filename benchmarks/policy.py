@@ -168,7 +168,7 @@ async def _steps(rounds: int) -> list[tuple[str, ...]]:
         for name, policy in POLICIES.items():
             plans[name] = governed(runtime, QuickPlan(name), policy, ToolIdentity(lambda: ()))
         outlet = Outlet(runtime.state.memory.share(0))
-        host = ChannelHost(runtime, outlet, lambda _host: None, entrance=Entrance(), visitor=Visitor(0, 0))
+        host = ChannelHost(lambda: runtime, outlet, lambda _host: None, entrance=Entrance(), visitor=Visitor(0, 0))
         base: tuple[float, float] | None = None
         for name in ("inline", *POLICIES):
             instructions, micros = cost(host, outlet, name, rounds)

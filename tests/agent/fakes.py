@@ -109,7 +109,7 @@ class Agent:
         self._heard = bytearray()
         self.share = runtime.state.memory.share(visitor.uid)
         self.channel = CrowdedChannel(self.bounds, self.share, theirs.receive_stream, theirs.send_stream)
-        self.host = ChannelHost(runtime, self.channel, self._closed, entrance=entrance, visitor=visitor)
+        self.host = ChannelHost(lambda: runtime, self.channel, self._closed, entrance=entrance, visitor=visitor)
         runtime.services.home.start_soon(self.channel.run, self.host)
 
     @staticmethod

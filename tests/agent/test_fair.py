@@ -59,7 +59,7 @@ async def test_large_answers_end_a_turn_before_they_pile_up(autojump_clock: Mock
     limits = LimitsSpec(out_buffer_bytes=4096)
     async with open_runtime(small_catalog(limits)) as runtime:
         outlet = Outlet(runtime.state.memory.share(0))
-        host = ChannelHost(runtime, outlet, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
+        host = ChannelHost(lambda: runtime, outlet, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
         host.received(encoded({"id": "j", "name": "echo", "input": "x" * 3000, "background": True}))
         reads = [{"id": str(count), "name": "job_read", "input": {"job": "job-1"}} for count in range(100)]
         host.received(encoded(*reads))
@@ -75,7 +75,7 @@ async def test_large_answers_end_a_turn_before_they_pile_up(autojump_clock: Mock
 async def test_a_result_that_cannot_be_sent_is_not_read_by_that(autojump_clock: MockClock) -> None:
     async with open_runtime(small_catalog(LimitsSpec(jobs=1))) as runtime:
         outlet = Outlet(runtime.state.memory.share(0))
-        host = ChannelHost(runtime, outlet, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
+        host = ChannelHost(lambda: runtime, outlet, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
         host.received(encoded({"id": "j", "name": "echo", "input": "x" * 3000, "background": True}))
         waiting = encoded({"id": "r", "name": "job_wait", "input": {"job": "job-1"}})
         outlet.is_crowded = True

@@ -56,7 +56,7 @@ async def live(runtime: Runtime, front: Front, said: bytes, ended: bytes) -> Non
     closed = trio.Event()
     gone = trio.Event()
     channel = Channel(front, SocketWire(ours), runtime.state.memory.share(0))
-    host = ChannelHost(runtime, channel, lambda _host: gone.set(), entrance=ANYONE, visitor=OWN_USER)
+    host = ChannelHost(lambda: runtime, channel, lambda _host: gone.set(), entrance=ANYONE, visitor=OWN_USER)
     channel.open(host, closed=closed.set)
     async with trio.SocketStream(trio.socket.from_stdlib_socket(theirs)) as agent:
         await agent.send_all(said)

@@ -175,7 +175,7 @@ class Stage:
         self.outlet = Memory(record, runtime.state.memory.share(4711))
         self.closings = 0
         anyone = Visitor(uid=4711, gid=4711)
-        self.host = ChannelHost(runtime, self.outlet, self._closed, entrance=Entrance(), visitor=anyone)
+        self.host = ChannelHost(lambda: runtime, self.outlet, self._closed, entrance=Entrance(), visitor=anyone)
         for profile in runtime.setup.catalog.profiles:
             known = declared_plans(runtime.setup.limits)
             if profile not in known:

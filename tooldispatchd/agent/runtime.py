@@ -1,4 +1,12 @@
-"""What all sessions of the daemon share, in three values that are complete when they are made."""
+"""What sessions share: a generation, and what outlives it.
+
+    configuration ──▶ Setup ──▶ Runtime      one generation: what is made of one reading of the configuration
+                                  │ │
+                                  │ └──▶ DaemonState    places, memory, counts  ┐ one for the daemon
+                                  └────▶ Services       what runs calls         ┘
+
+A session that opens is of the latest generation, and stays of that one until it ends.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -6,7 +14,7 @@ from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.agent.calls.call import Call, Plan
+from tooldispatchd.agent.calls.call import Call, Plan, Step
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.calls.spool import MakeDirectory, Spool
 from tooldispatchd.agent.calls.starter import Starter
@@ -18,7 +26,7 @@ from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.steps.auditing import AuditSink
 from tooldispatchd.agent.steps.gates import GateStep
 from tooldispatchd.agent.steps.hooks import Hooks
-from tooldispatchd.agent.steps.policysteps import PolicySteps
+from tooldispatchd.agent.steps.policysteps import PolicyState, PolicySteps
 from tooldispatchd.agent.tools.sharing import Sharing
 from tooldispatchd.calls.answercache import AnswerCache
 from tooldispatchd.calls.census import Census
@@ -29,6 +37,7 @@ from tooldispatchd.calls.memory import Holding, Memory
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.calls.refusals import Refusals
 from tooldispatchd.calls.stages import StepOrder
+from tooldispatchd.calls.tally import Tallies
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.checkers.pool import CHECKERS, Checkers
@@ -91,11 +100,12 @@ class Flushable(Protocol):
 
 
 class Services:
-    """What runs the calls of all sessions.
+    """What runs the calls of all sessions, of whichever generation.
 
-    `home` is the nursery that sessions' tasks live in. `lender` is None where no agent process may call tools, `python`
-    and `rest` where there are no tools of these kinds, `audit` where calls are not recorded. `opening` shares the
-    places of MCP servers that start, `searching` the one place of those that search tools.
+    `home` is the nursery that sessions' tasks live in. `lender`, `python`, `rest` and `accounts` are None until a
+    configuration needs them, `audit` where calls are not recorded. `opening` shares the places of MCP servers that
+    start, `searching` the one place of those that search tools. Each call that waits takes `steps`, whatever its tool.
+    Of `setup` it takes what holds for all generations.
     """
 
     def __init__(
@@ -113,24 +123,26 @@ class Services:
         checking: Checking | None = None,
         audit: AuditSink | None = None,
         make_spool: MakeDirectory | None = None,
+        steps: tuple[Step, ...] = (),
     ) -> None:
         self.timer: Final = timer
         self.home: Final = home
         self.family: Final = family
         self.programs: Final = Programs(family, bounds)
         self.reusers: Final = Reusers(self.programs, home)
-        self.lender: Final = lender
-        self.python: Final = python
-        self.rest: Final = rest
+        self.lender = lender
+        self.python = python
+        self.rest = rest
+        self.accounts = accounts
         self.checkers: Final = Checkers(family, FairLimiter(CHECKERS))
         self.checking: Final = checking or Checking(self.checkers)
         self.opening: Final = FairLimiter(setup.limits.mcp_opening)
         self.sharing: Final = Sharing(home, setup.log)
         self.searching: Final = FairLimiter(1)
-        self.accounts: Final = accounts
         self.audit: Final = audit
         self.starter: Final[Starter[Call]] = Starter(timer)
         self.spool: Final = Spool(make_spool, setup.limits.all_stored_bytes)
+        self.steps: Final = steps
 
 
 class DaemonState:
@@ -138,7 +150,7 @@ class DaemonState:
 
     `processes` shares the places for children between agents; agents that are children have places of their own in
     `agents`, since one of them may wait for a tool that needs one of the others. The steps are those by which a call
-    has such a place; `policies` makes those that the configuration asks for.
+    has such a place. Of `setup` it takes what holds for all generations.
     """
 
     def __init__(self, setup: Setup, *, cores: int, uid: int, memory: Memory | None = None) -> None:
@@ -149,10 +161,8 @@ class DaemonState:
         self.agent_place: Final = GateStep(
             StepOrder.AGENT_PLACE, "agents", lambda context: self.agents.at(context.lineage.depth)
         )
-        catalog = setup.catalog
-        self.policies: Final = PolicySteps(catalog.config, catalog.rules, catalog.masker)
-        self.approvers: Final = Approvers(catalog.config.agents)
-        self.hooks: Final = Hooks(catalog.config.hooks, setup.log)
+        self.policy: Final = PolicyState()
+        self.approvers: Final = Approvers()
         self.memory: Final = memory or Memory(setup.limits.buffered_bytes)
         # Answers that may be given again, and calls under way that equal ones wait for; of no agent's share.
         self.answers: Final = AnswerCache(setup.catalog.config.cache.bytes, Holding(self.memory.share(None)))
@@ -161,6 +171,7 @@ class DaemonState:
         self.open_sessions: Final = Census({uid, 0})
         self.refusals: Final = Refusals()
         self.hints: Final = Hints()
+        self.tallies: Final = Tallies()
         # Servers whose requests are queued: each is told in one write, at the end of the turn that queued them.
         self.owed: Final[set[Flushable]] = set()
         self.sessions = 0  # opened so far; numbers them in the log
@@ -168,13 +179,39 @@ class DaemonState:
 
 
 class Runtime:
-    """One for the daemon: what it was configured with, what runs its calls, and what changes while it runs."""
+    """One generation: what it was configured with, its plans and their steps, and what it shares with all others."""
 
     def __init__(self, setup: Setup, services: Services, state: DaemonState) -> None:
         self.setup: Final = setup
         self.services: Final = services
         self.state: Final = state
+        catalog = setup.catalog
+        self.policies: Final = PolicySteps(catalog.config, catalog.rules, catalog.masker, state.policy)
+        self.hooks: Final = Hooks(catalog.config.hooks, setup.log)
         self._plans: dict[str, dict[str, Plan]] = {}
+        self._sessions = 0
+        self._left: Callable[[], None] | None = None
+
+    def enter(self) -> None:
+        """One more session is of it."""
+        self._sessions += 1
+
+    def leave(self) -> None:
+        """One session less is of it."""
+        self._sessions -= 1
+        self._check_left()
+
+    def retire(self, left: Callable[[], None]) -> None:
+        """It is not the latest any more; `left` is called once no session is of it, now or later."""
+        self._left = left
+        self._check_left()
+
+    def _check_left(self) -> None:
+        if self._left is not None and not self._sessions:
+            left, self._left = self._left, None
+            # Plans hold this: else all of it would stay until a collection.
+            self._plans.clear()
+            left()
 
     def plans(self, key: str, compile_plans: Callable[["Runtime", str], dict[str, Plan]]) -> dict[str, Plan]:
         """The plans of a profile's declared tools, compiled for its first session and shared by all of them.

@@ -1,4 +1,4 @@
-"""What the daemon was configured with, as sessions use it; it stays the same while the daemon runs.
+"""What one generation was configured with, as its sessions use it; it stays the same.
 
 What a profile bounds it bounds for all programs that its agents start, and for those of agents that these call: the
 called agent's own profile is narrowed by its caller's before its session opens.
@@ -19,6 +19,7 @@ from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.policy import has_budget, says_store
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.readings import Readings
+from tooldispatchd.catalog.specs import ProfileSpec
 from tooldispatchd.wire.messages import DEPTH
 
 
@@ -49,14 +50,18 @@ class Setup:
         """The names of all declared tools, however they are spelled."""
         return Readings(self.catalog.tools)
 
+    def profile_spec(self, profile: str) -> ProfileSpec | None:
+        """The table of a profile; None for the one that is there where the configuration names none."""
+        return self.catalog.config.agents.get(profile)
+
     def roots(self, profile: str) -> tuple[str, ...]:
         """The directories that the profile's servers are told of, as `file://` URIs."""
-        spec = self.catalog.config.agents.get(profile)
+        spec = self.profile_spec(profile)
         return () if spec is None else spec.roots
 
     def budget(self, profile: str) -> AgentBudget | None:
         """A new budget for an agent of the profile; None where it has none."""
-        spec = self.catalog.config.agents.get(profile)
+        spec = self.profile_spec(profile)
         return AgentBudget(spec.budget, spec.turn_budget) if spec is not None and has_budget(spec) else None
 
     def says_store(self, profile: Profile) -> bool:
@@ -68,7 +73,7 @@ class Setup:
 
     def offers_resources(self, profile: str) -> bool | None:
         """Whether resources and prompts are offered of every server that the profile offers whole; None: not said."""
-        spec = self.catalog.config.agents.get(profile)
+        spec = self.profile_spec(profile)
         return None if spec is None else spec.mcp_resources
 
 

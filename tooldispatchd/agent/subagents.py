@@ -57,11 +57,12 @@ class AgentChannel:
         # What the root is told of it; None before it is started, and when it has ended.
         self._child: dict[str, object] | None = None
         self._channel = Channel(front, self._wire(), lineage.account.share)
+        # It is a part of a call: whatever is configured meanwhile, it is of the generation of that.
         # No other profile, whatever a hello asks for.
         entrance = Entrance(profile, frozenset({profile}))
         visitor = Visitor(os.geteuid(), os.getegid())
         self._host = ChannelHost(
-            runtime, self._channel, self._host_closed, entrance=entrance, visitor=visitor, lineage=lineage
+            lambda: runtime, self._channel, self._host_closed, entrance=entrance, visitor=visitor, lineage=lineage
         )
 
     @property

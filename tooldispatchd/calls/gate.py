@@ -140,6 +140,7 @@ class Gate(Generic[ItemT]):
     """
 
     __slots__ = (
+        "__weakref__",
         "_agents",
         "_channels",
         "_free",

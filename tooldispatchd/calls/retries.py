@@ -13,7 +13,7 @@ MAX_TRIES: Final = 3
 class RetryBudget:
     """The retries that the calls of one tool, or of one server's tools, have left."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("__weakref__", "_left")
 
     def __init__(self) -> None:
         self._left = AT_ONCE

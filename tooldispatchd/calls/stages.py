@@ -81,24 +81,25 @@ class StepOrder(IntEnum):
     the other holds. An agent process keeps its place while its calls wait in queues, so that place comes before them.
     """
 
-    AFTER_HOOK = 0  # on the way back alone: the last that looks at an answer
-    BEFORE_HOOK = 1  # by their order in the file, as hooks after the call in the opposite one
-    READ = 2  # the input is decoded and checked
-    WHEN = 3  # the rules of the tables let it through
-    APPROVAL = 4  # somebody is asked
-    SIZE = 5  # on the way back alone: how much of the answer a model gets
-    REDACT = 6  # on the way back alone: of what is stored of it too, known secrets are masked
-    CACHE = 7  # the answer to an equal call, from before or of one under way
-    RETRY = 8  # what comes after it is done anew where it could not be done
-    REST = 9  # refused at once where a breaker is open
-    OWN_PLACE = 10  # among the calls of its agent
-    STATE = 11  # that its tool keeps in its session
-    AGENT_PLACE = 12  # among agent processes
-    QUEUE = 13  # by their order in the file
-    EXCLUSIVE = 14  # by their names
-    PROGRAM_PLACE = 15  # among programs
-    BUDGET = 16  # one of the calls that its agent has left
-    BREAKER = 17
+    TRACE = 0  # its span begins, which ends with it
+    AFTER_HOOK = 1  # on the way back alone: the last that looks at an answer
+    BEFORE_HOOK = 2  # by their order in the file, as hooks after the call in the opposite one
+    READ = 3  # the input is decoded and checked
+    WHEN = 4  # the rules of the tables let it through
+    APPROVAL = 5  # somebody is asked
+    SIZE = 6  # on the way back alone: how much of the answer a model gets
+    REDACT = 7  # on the way back alone: of what is stored of it too, known secrets are masked
+    CACHE = 8  # the answer to an equal call, from before or of one under way
+    RETRY = 9  # what comes after it is done anew where it could not be done
+    REST = 10  # refused at once where a breaker is open
+    OWN_PLACE = 11  # among the calls of its agent
+    STATE = 12  # that its tool keeps in its session
+    AGENT_PLACE = 13  # among agent processes
+    QUEUE = 14  # by their order in the file
+    EXCLUSIVE = 15  # by their names
+    PROGRAM_PLACE = 16  # among programs
+    BUDGET = 17  # one of the calls that its agent has left
+    BREAKER = 18
 
 
 class Waits(Enum):

@@ -64,6 +64,7 @@ from tooldispatchd.catalog.speckinds import (
     Word,
 )
 from tooldispatchd.catalog.toolboxspecs import ToolboxSpec
+from tooldispatchd.catalog.tracesspec import TracesSpec
 
 # An agent that cancels a call wants it to end; a minute is long for that.
 StopSeconds = Annotated[float, Meta(ge=0, le=60)]
@@ -546,6 +547,8 @@ class Config(Spec, frozen=True, kw_only=True):
     """Every bound that a site may want to move: [`[limits]`](#limits)."""
     audit: AuditSpec = AuditSpec()
     """A record of each call: [`[audit]`](#audit)."""
+    traces: TracesSpec = TracesSpec()
+    """Spans of calls: [`[traces]`](#traces)."""
     queues: dict[QueueName, QueueSpec] = {}
     """Where calls wait for one another: [`[queues.NAME]`](#queuesname)."""
     hooks: dict[HookName, HookSpec] = {}

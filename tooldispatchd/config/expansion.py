@@ -125,6 +125,7 @@ _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
             **_CONFINED,
         },
     ),
+    (("traces",), {("endpoint",): _Meaning.URL, ("headers", "*"): _Meaning.HEADER}),
     (("toolbox", "*", "search"), {("url",): _Meaning.URL, ("token",): _Meaning.TAKEN, ("token_file",): _Meaning.FILE}),
 )
 EXPANDED: Final[dict[Pattern, _Meaning]] = {

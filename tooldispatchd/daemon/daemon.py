@@ -197,7 +197,7 @@ class Daemon:
         self._connected.leave(visitor.uid)
 
     def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> ChannelHost:
-        return ChannelHost(self._runtime, channel, self._host_closed, entrance=entrance, visitor=visitor)
+        return ChannelHost(self._latest, channel, self._host_closed, entrance=entrance, visitor=visitor)
 
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
         machine = ChannelMachine(self._runtime.setup.limits.max_line_bytes)
@@ -212,6 +212,9 @@ class Daemon:
         except Exception as error:  # noqa: BLE001  # guard: the channel's, as in the front
             self._front.end_defective(error, host.gone)
         self._pair_closed(channel)
+
+    def _latest(self) -> Runtime:
+        return self._runtime
 
     # --- ends ---
 
@@ -402,6 +405,7 @@ def _runtime(
         rest=equipment.rest,
         audit=equipment.audit,
         make_spool=equipment.make_spool,
+        steps=equipment.steps,
         accounts=accounts_of(setup.catalog, os.environ, setup.log),
     )
     return Runtime(setup, services, DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory))

@@ -3,6 +3,7 @@
     scratch directories, cgroups, launchers ── where a program has bounds
     warm parents ───────────────────────────── where there are Python tools
     the recorder of calls ──────────────────── where `[audit]` names a store
+    what sends traces ──────────────────────── where `[traces]` names a collector
     connections to HTTP APIs ───────────────── where there are tools with `rest`
     files with specs ───────────────────────── where there are agents that `agent_command` runs
     files with long answers ────────────────── from the first of them on
@@ -15,10 +16,11 @@ import os
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tooldispatchd.agent.calls.call import Step
 from tooldispatchd.agent.calls.spool import MakeDirectory
 from tooldispatchd.agent.programs.programs import ProgramBounds
 from tooldispatchd.agent.runtime import PythonPlanner, RestPlanner
@@ -65,6 +67,8 @@ class Equipment(NamedTuple):
     """Where agents find the files with their tools."""
     make_spool: MakeDirectory | None
     """Makes the directory for long answers, which few daemons ever need."""
+    steps: tuple[Step, ...]
+    """What each call that waits takes, whatever its tool."""
 
 
 @asynccontextmanager
@@ -102,7 +106,16 @@ async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str
 
             rest = await stack.enter_async_context(open_rest_plans(setup, environ))
         make_spool = spool_below(environ, stack, made=lambda path: family.also_remove(str(path)))
-        yield Equipment(bounds, python, rest, audit, tool_lists, make_spool)
+        traces = () if config.traces.endpoint is None else (stack.enter_context(_open_traces(setup)),)
+        yield Equipment(bounds, python, rest, audit, tool_lists, make_spool, traces)
+
+
+def _open_traces(setup: Setup) -> AbstractContextManager[Step]:
+    try:
+        from tooldispatchd.agent.steps.traces import open_traces  # noqa: PLC0415  # a wing, of an extra
+    except ImportError as error:
+        raise EquipmentError('[traces] needs more: pip install "tooldispatchd[otel]"') from error
+    return open_traces(setup.catalog.config.traces, setup.log)
 
 
 @contextmanager

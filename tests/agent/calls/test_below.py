@@ -68,8 +68,8 @@ async def test_stages_wait_in_their_own_queue_and_leave_it_each_by_itself(tmp_pa
             await agent.call(call_id, tool, input=5)
         heard = [await agent.hear() for _ in range(5)]
         assert sorted(heard, key=str) == sorted((answer(call_id, "5") for call_id in "sablc"), key=str)
-        assert runtime.state.policies._queues["one"].is_empty
-        assert runtime.state.policies.exclusives._gates == {}
+        assert runtime.policies._queues["one"].is_empty
+        assert runtime.state.policy.exclusives._gates == {}
         await agent.end_input()
 
 
@@ -83,7 +83,7 @@ async def test_a_stage_that_waits_too_long_ends_its_chain_and_leaves_the_queue(t
         assert (fault["error"], fault["process"]) == ("timeout", "cat")
         assert await agent.hear() == answer("s", "5")
         await wait_all_tasks_blocked(0.01)
-        assert runtime.state.policies._queues["one"].is_empty
+        assert runtime.policies._queues["one"].is_empty
         await agent.end_input()
 
 
@@ -107,6 +107,6 @@ async def test_an_agent_s_calls_pass_the_queue_of_the_call_that_it_serves() -> N
         await until(lambda: held.started == ["1", "waits"])
         held.finish("waits")
         assert await other.hear() == answer("waits")
-        assert world.runtime.state.policies.exclusives._gates == {}
+        assert world.runtime.state.policy.exclusives._gates == {}
         await root.end_input()
         await other.end_input()

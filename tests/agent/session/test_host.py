@@ -150,7 +150,7 @@ async def test_the_last_lines_are_written_before_the_channel_closes(
     async with open_runtime(small_catalog()) as runtime:
         outlet = Outlet(runtime.state.memory.share(0))
         closed: list[ChannelHost] = []
-        host = ChannelHost(runtime, outlet, closed.append, entrance=ANYONE, visitor=OWN_USER)
+        host = ChannelHost(lambda: runtime, outlet, closed.append, entrance=ANYONE, visitor=OWN_USER)
         host.received(line)
         assert port in outlet.written
         assert not outlet.wants_turn
@@ -161,7 +161,7 @@ async def test_the_last_lines_are_written_before_the_channel_closes(
 async def test_nothing_is_read_beside_a_line_that_a_checker_reads() -> None:
     async with open_runtime(small_catalog()) as runtime:
         outlet = Outlet(runtime.state.memory.share(0))
-        host = ChannelHost(runtime, outlet, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
+        host = ChannelHost(lambda: runtime, outlet, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
         host.received(b'{"id":"1","name":"echo","input":"' + b"x" * 2 * HEAVY_BYTES + b'"}\n')
         host.resume()
         assert (outlet.is_paused, outlet.wants_turn) == (True, False)

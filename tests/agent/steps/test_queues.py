@@ -313,7 +313,7 @@ async def test_of_what_touches_the_same_thing_one_runs_at_a_time_whoever_calls(a
         reads.finish("r3")
         await one.end_input()
         await two.end_input()
-        assert runtime.state.policies.exclusives._gates == {}
+        assert runtime.state.policy.exclusives._gates == {}
 
 
 async def test_a_session_without_a_workspace_has_none_to_itself(autojump_clock: MockClock) -> None:

@@ -65,12 +65,12 @@ async def test_a_plan_has_only_the_steps_that_it_needs_and_each_in_its_place() -
 
 async def test_queues_of_one_call_keep_the_order_of_the_file() -> None:
     async with open_runtime(catalog()) as runtime:
-        steps = runtime.state.policies.of(ALL)
-        assert runtime.state.policies.of(ALL) is steps
+        steps = runtime.policies.of(ALL)
+        assert runtime.policies.of(ALL) is steps
         assert [getattr(step, "_name", None) for step in steps if step.order is StepOrder.QUEUE] == ["b", "a"]
 
 
 @pytest.mark.parametrize("priority", ["high", "normal", "low"])
 async def test_a_policy_that_asks_for_nothing_has_no_steps(priority: str) -> None:
     async with open_runtime(catalog()) as runtime:
-        assert runtime.state.policies.of(CallPolicy(priority=priority)) == ()  # type: ignore[arg-type]  # one of the words
+        assert runtime.policies.of(CallPolicy(priority=priority)) == ()  # type: ignore[arg-type]  # one of the words

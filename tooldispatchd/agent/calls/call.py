@@ -36,6 +36,7 @@ from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.calls.outputs import StoredOutputs
 from tooldispatchd.calls.stages import ASIDE, WAITS, CallEvent, CallMachine, CallState, Reason, StepOrder, ToDo, Waits
 from tooldispatchd.calls.states import States
+from tooldispatchd.calls.tally import ToolTally
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.children.grace import Grace
 from tooldispatchd.front.timer import Deferred, Expiring, Timer
@@ -130,11 +131,11 @@ class Plan:
     """One tool as a session offers and calls it: what every kind of tool has.
 
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
-    a fault, or says that the call is too heavy for that; it is None for a tool that must wait. `steps` are what a call
-    that waits goes through, in their order. A tool that only looks at the session's own calls `takes_place` of no
-    other. `gives_json` says that its answers are JSON, by its own type. One that `starts_agents` may start an agent
-    with a channel of its own, itself or in a chain. Each call of one that is `in_background` becomes a job; of one that
-    `may_ask_for_job` those whose input asks for it.
+    a fault, or says that the call is too heavy for that; it is None for a tool that must wait. One that has it has a
+    `tally`, in which those calls are counted. `steps` are what a call that waits goes through, in their order. A tool
+    that only looks at the session's own calls `takes_place` of no other. `gives_json` says that its answers are JSON,
+    by its own type. One that `starts_agents` may start an agent with a channel of its own, itself or in a chain. Each
+    call of one that is `in_background` becomes a job; of one that `may_ask_for_job` those whose input asks for it.
     """
 
     __slots__ = (
@@ -155,23 +156,23 @@ class Plan:
         "starts_agents",
         "steps",
         "takes_place",
+        "tally",
         "tells_end",
     )
 
     def __init__(
         self, offered: Offered, *, kind: str, limit_s: float, read: Reader, provider: str | None = None
     ) -> None:
-        self.name = offered.name
-        self.offered = offered
+        self.name, self.offered = offered.name, offered
         # Its entries in lists of tools and what they could not say, by form and name.
         self.rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
         self.kind = kind
         self.provider = provider or kind
         self.takes_place = self.gives_json = True
         self.starts_agents = self.in_background = self.may_ask_for_job = False
-        self.limit_s = limit_s
-        self.read = read
+        self.limit_s, self.read = limit_s, read
         self.now: Now | None = None
+        self.tally: ToolTally | None = None
         self.steps: tuple[Step, ...] = (READ, OWN_PLACE)
         # Whether one of them looks at the input when the tool has had it; whether none comes before that is read, and
         # an agent that ends a call early is told what its tool said at that.
@@ -306,8 +307,7 @@ class Call:
         self.context = context
         self.above = above
         self.machine = CallMachine(trio.current_time(), allowed_s)
-        self.id = call_id
-        self.name = name
+        self.id, self.name = call_id, name
         self.traceparent = traceparent
         self.wanted = AS_JSON
         self.plan: Plan | None = None

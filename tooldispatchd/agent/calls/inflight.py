@@ -84,8 +84,8 @@ class CallingSession(Protocol):
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
     def lifted(self, name: str) -> Plan | Fault: ...
-    def refuse_request(self, request: Request, fault: Fault) -> None: ...
-    def note_end(self, call: AgentCall, outcome: Outcome, took_s: float = 0.0) -> None: ...
+    def refuse_request(self, request: Request, fault: Fault, plan: Plan | None = None) -> None: ...
+    def note_end(self, call: AgentCall, outcome: Outcome, took_s: float, plan: Plan | None) -> None: ...
     def incident(self, tool: str, error: Exception) -> Fault: ...
     def start_soon(self, task: Task) -> None: ...
     def keep(self, run: Task, close: Callable[[], None]) -> None: ...
@@ -138,7 +138,7 @@ class InFlight:
             workspace=session.workspace,
             states=States(Holding(channel.share)),
             places=self._places,
-            approver=partial(runtime.state.approvers.of, session),
+            approver=partial(runtime.state.approvers.of, session, runtime.setup.profile_spec(session.profile)),
             decisions=Decisions(),
             asides=Gate(limits.waiting, waiting=0),
             turns=lineage.account.turns,
@@ -187,7 +187,7 @@ class InFlight:
         if refusal is None and (body.background or (plan is not None and plan.in_background)):
             refusal = self._make_job(call)
         if refusal is not None:
-            self._session.refuse_request(request, refusal.ran(may_have=False))
+            self._session.refuse_request(request, refusal.ran(may_have=False), plan)
             return
         self._machine.start(request)
         self._calls[call.key] = call
@@ -468,7 +468,7 @@ class InFlight:
         if not is_job and size > NOTABLE_BYTES and (crowding := self._channel.crowding(size)) is not None:
             outcome, size = crowding.ran(may_have=True), 0
         events, took_s = self._session.events, trio.current_time() - call.machine.started_at
-        self._session.note_end(call, outcome, took_s)
+        self._session.note_end(call, outcome, took_s, call.plan)
         if events is not None:
             # The last event of the call, in one write with its answer.
             events.tool_finished(call.names, call.name, outcome, took_s=took_s)

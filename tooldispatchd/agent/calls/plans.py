@@ -87,6 +87,7 @@ class InlinePlan(TaskPlan):
         self._inline = tool.spec.inline
         self._output = tool.output
         self._runtime = runtime
+        self.tally = runtime.state.tallies.of(self)
         self.now = compile_now(read, self._run, tool, runtime.setup.limits.max_content_bytes)
 
     async def run(self, call: Call) -> Outcome:

@@ -49,7 +49,7 @@ class PythonPlan(TaskPlan):
         self._state = (tool.name if state is True else state) or None
         self.add(runtime.state.program_place)
         if self._state is not None:
-            self.add(StateStep(runtime.state.policies.exclusives, self._state))
+            self.add(StateStep(runtime.state.policy.exclusives, self._state))
         self._runtime = runtime
         self._log = runtime.setup.log.bind(tool=tool.name)
         self._warm = warm

@@ -1,6 +1,5 @@
 """Who is asked whether calls may run: the agent's own session, or one of the profile that its profile names."""
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from tooldispatchd.catalog.specs import ProfileSpec
@@ -24,15 +23,13 @@ class AskedSession(Protocol):
 class Approvers:
     """The sessions whose agents are asked about calls of others, by profile, in the order in which they came."""
 
-    __slots__ = ("_present", "_specs")
+    __slots__ = ("_present",)
 
-    def __init__(self, specs: Mapping[str, ProfileSpec]) -> None:
-        self._specs = specs
+    def __init__(self) -> None:
         self._present: dict[str, dict[AskedSession, None]] = {}
 
-    def note(self, session: AskedSession) -> None:
-        """The session is open, or has said what it answers."""
-        spec = self._specs.get(session.profile)
+    def note(self, session: AskedSession, spec: ProfileSpec | None) -> None:
+        """The session, of a profile with this table, is open or has said what it answers."""
         if spec is not None and spec.approver is True and APPROVE in session.machine.asked.answers:
             self._present.setdefault(session.profile, {})[session] = None
 
@@ -40,9 +37,8 @@ class Approvers:
         """The session is over. Idempotent."""
         self._present.get(session.profile, {}).pop(session, None)
 
-    def of(self, session: AskedSession) -> AskedSession | None:
-        """Who is asked about calls of a session; None where nobody is there who answers that."""
-        spec = self._specs.get(session.profile)
+    def of(self, session: AskedSession, spec: ProfileSpec | None) -> AskedSession | None:
+        """Who is asked about calls of a session, by its profile's table; None where nobody there answers that."""
         if spec is None or not isinstance(spec.approver, str):
             return session if APPROVE in session.machine.asked.answers else None
         return next((each for each in self._present.get(spec.approver, ()) if each.machine.accepts), None)

@@ -80,9 +80,10 @@ class Hearing(Enum):
 
 
 class ChannelHost:
-    """See the module. `entrance` is what the channel's listener admits, `visitor` the process at its other end.
+    """See the module. `latest` gives the generation that a session which opens now is of.
 
-    With a `lineage` it is the channel of an agent that another agent called (`subagents`).
+    `entrance` is what the channel's listener admits, `visitor` the process at its other end. With a `lineage` it is the
+    channel of an agent that another agent called (`subagents`).
     """
 
     __slots__ = (
@@ -95,14 +96,16 @@ class ChannelHost:
         "_is_reading",
         "_is_resting",
         "_is_turn_over",
+        "_latest",
         "_machine",
         "_on_closed",
         "_outlet",
         "_owed",
         "_read",
         "_roster",
-        "_runtime",
         "_said_bye",
+        "_services",
+        "_state",
         "_unsent",
         "_visitor",
         "_was_half_refused",
@@ -112,7 +115,7 @@ class ChannelHost:
 
     def __init__(
         self,
-        runtime: Runtime,
+        latest: Callable[[], Runtime],
         outlet: Outlet,
         on_closed: Callable[["ChannelHost"], None],
         *,
@@ -121,10 +124,13 @@ class ChannelHost:
         lineage: Lineage | None = None,
     ) -> None:
         self.share = outlet.share
+        runtime = latest()
         # A user who is a stranger here gets no more places by having more channels.
         own_key: Hashable = object() if runtime.state.open_sessions.is_at_home(visitor.uid) else visitor.uid
         self.gate_key = own_key if lineage is None else lineage.account.channel
-        self._runtime = runtime
+        self._latest = latest
+        self._services = runtime.services
+        self._state = runtime.state
         self._owed = runtime.state.owed
         self._outlet = outlet
         self._on_closed = on_closed
@@ -133,7 +139,7 @@ class ChannelHost:
         # The bytes held of a line whose end has not come.
         self._half = Holding(self.share)
         self._was_half_refused = False
-        self._roster = Roster(runtime, self, self._machine.outgoing, entrance, visitor, lineage=lineage)
+        self._roster = Roster(latest, self, self._machine.outgoing, entrance, visitor, lineage=lineage)
         self._hearing = Hearing.LISTENING
         self._allowance = float(runtime.setup.limits.lines_per_s)
         self._counted_at = trio.current_time()
@@ -174,9 +180,9 @@ class ChannelHost:
         if not self._was_half_refused:
             # Once for each channel: whoever goes on like this must not fill the log too.
             self._was_half_refused = True
-            memory, who = self._runtime.state.memory, self._visitor
+            memory, who = self._state.memory, self._visitor
             shown = {"uid": who.uid, "pid": who.pid, "held": memory.held, "limit": memory.max_bytes}
-            self._runtime.setup.log.warning("line refused for want of memory", **shown)
+            self._latest().setup.log.warning("line refused for want of memory", **shown)
 
     def _drop_half(self) -> None:
         self._half.resize(0)
@@ -220,7 +226,7 @@ class ChannelHost:
 
     def _refill(self) -> int:
         """Give the channel its lines of the time that has passed; how many of them this turn may serve."""
-        limit = self._runtime.setup.limits.lines_per_s
+        limit = self._latest().setup.limits.lines_per_s
         now = trio.current_time()
         # A second later there is room again, however much was sent.
         self._allowance = min(limit, max(-limit, self._allowance) + (now - self._counted_at) * limit)
@@ -235,12 +241,12 @@ class ChannelHost:
             return
         self._heavy = trio.CancelScope()
         self._outlet.pause()
-        self._runtime.services.home.start_soon(self._await_heavy, line, self._heavy)
+        self._services.home.start_soon(self._await_heavy, line, self._heavy)
 
     async def _await_heavy(self, line: bytes | bytearray, scope: trio.CancelScope) -> None:
-        limit = self._runtime.setup.limits.max_line_bytes
+        limit = self._latest().setup.limits.max_line_bytes
         with scope:
-            self._read.append(await self._runtime.services.checking.read_line(line, limit, turns=(self.gate_key, self)))
+            self._read.append(await self._services.checking.read_line(line, limit, turns=(self.gate_key, self)))
         if scope.cancelled_caught:
             self._read.append(refuse_unread(bytes(line[:HEAD_BYTES]), DRAINING))
         self.share.add(-len(line))
@@ -282,7 +288,7 @@ class ChannelHost:
 
     def gone(self, why: str) -> None:
         """The peer has left: cancel all calls, and serve no line any more."""
-        self._runtime.setup.log.debug("channel gone", why=why)
+        self._latest().setup.log.debug("channel gone", why=why)
         self._roster.is_closing = True
         if self._hearing is not Hearing.CLOSED:
             self._hearing = Hearing.DEAF
@@ -310,7 +316,7 @@ class ChannelHost:
     def has_answered(self, size: int) -> None:
         """An answer of `size` bytes lies among the outgoing lines."""
         self._unsent += size
-        self._is_turn_over = self._unsent >= self._runtime.setup.limits.out_buffer_bytes
+        self._is_turn_over = self._unsent >= self._latest().setup.limits.out_buffer_bytes
 
     def _send(self) -> None:
         while self._owed:
@@ -422,7 +428,7 @@ class ChannelHost:
 
     @property
     def _flooded(self) -> Fault:
-        return too_many("lines_per_s", self._runtime.setup.limits.lines_per_s)
+        return too_many("lines_per_s", self._latest().setup.limits.lines_per_s)
 
     def _request(self, request: Request) -> None:
         body = body_of(request)
@@ -434,7 +440,8 @@ class ChannelHost:
         if isinstance(session, Fault):
             # Where no session could be opened nothing is in flight.
             SessionMachine(self._machine.outgoing).reply_fault(request, session)
-            audit_refused(self._runtime.services.audit, self._visitor.uid, body, session)
+            self._state.tallies.of(None).note(session, 0.0)
+            audit_refused(self._services.audit, self._visitor.uid, body, session)
         elif self._is_flooding and body.id not in session.machine.live:
             session.refuse_request(request, self._flooded)
         elif self._outlet.is_crowded and body.id not in session.machine.live:

@@ -6,7 +6,7 @@ named  none ──hello──▶ open ──bye──▶ none            as ofte
 The channel of an agent that another agent called has its own session from the start, and never another one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import trio
@@ -46,7 +46,7 @@ UNKNOWN_AGENT: Final = Fault(Code.UNKNOWN_AGENT, "no session is open for this ag
 
 
 class Roster:
-    """See the module. `outgoing` is the channel's list of lines to send.
+    """See the module. `latest` is as of a `ChannelHost`, and `outgoing` the channel's list of lines to send.
 
     `is_ended` is true once nobody can join any more and nobody is there: then the channel is over.
     """
@@ -55,10 +55,10 @@ class Roster:
         "_entrance",
         "_failures",
         "_host",
+        "_latest",
         "_lineage",
         "_outgoing",
         "_refusal",
-        "_runtime",
         "_visitor",
         "is_closing",
         "named",
@@ -67,7 +67,7 @@ class Roster:
 
     def __init__(
         self,
-        runtime: Runtime,
+        latest: Callable[[], Runtime],
         host: SessionChannel,
         outgoing: list[Outgoing],
         entrance: Entrance,
@@ -79,7 +79,7 @@ class Roster:
         self.named: dict[str, Session] = {}
         # Nobody may join any more: the input has ended, the daemon drains, or the channel was refused.
         self.is_closing = False
-        self._runtime = runtime
+        self._latest = latest
         self._host: SessionChannel | None = host
         self._outgoing = outgoing
         self._entrance = entrance
@@ -172,7 +172,7 @@ class Roster:
         """Take a session off the roster once it is torn down."""
         session = self.own if agent is None else self.named.pop(agent)
         assert session is not None
-        self._runtime.state.open_sessions.leave(self._visitor.uid)
+        self._latest().state.open_sessions.leave(self._visitor.uid)
         is_own_over = self._refusal is not None or (self.own is not None and self.own.machine.state is State.CLOSED)
         if is_own_over and not self.named:
             # The channel's own session has answered everything, and there is no other.
@@ -184,7 +184,8 @@ class Roster:
 
         An agent whose first line is no `hello` gets the profile that its listener says.
         """
-        setup, visitor = self._runtime.setup, self._visitor
+        runtime, visitor = self._latest(), self._visitor
+        setup = runtime.setup
         name, token = (None, None) if hello is None else (hello.profile, hello.token)
         profile = setup.authenticator.admit(
             name, token=token, said_hello=hello is not None, entrance=self._entrance, visitor=visitor
@@ -193,7 +194,7 @@ class Roster:
             return profile
         refusal = None if hello is None else refuse_form(hello.schemas)
         if refusal is None:
-            refusal = DRAINING if self._runtime.state.is_draining else self._no_room()
+            refusal = DRAINING if runtime.state.is_draining else self._no_room()
         if refusal is not None:
             return refusal
         if hello is None or isinstance(hello.spec, UnsetType):
@@ -202,7 +203,8 @@ class Roster:
 
     def _no_room(self) -> Fault | None:
         """Why there cannot be one more session, or None where there can."""
-        limits, sessions = self._runtime.setup.limits, self._runtime.state.open_sessions
+        runtime = self._latest()
+        limits, sessions = runtime.setup.limits, runtime.state.open_sessions
         if sessions.total >= limits.sessions:
             return too_many("sessions", limits.sessions)
         if sessions.is_full_for(self._visitor.uid, limits.sessions_per_uid):
@@ -213,15 +215,16 @@ class Roster:
         """A channel's own session that is refused ends its channel; for a wrong token it may try again."""
         if refusal.code is Code.NOT_AUTHENTICATED:
             self._failures += 1
-            visitor = self._visitor
-            count = self._runtime.state.refusals.note(visitor.uid, trio.current_time())
+            runtime, visitor = self._latest(), self._visitor
+            count = runtime.state.refusals.note(visitor.uid, trio.current_time())
             # The first ones of a user lately, then ever fewer of them.
             if count <= TOLD or count.bit_count() == 1:
                 # An agent that confuses the fields may have put its token here.
-                is_profile = hello.profile is None or hello.profile in self._runtime.setup.catalog.profiles
+                is_profile = hello.profile is None or hello.profile in runtime.setup.catalog.profiles
                 profile = hello.profile if is_profile else "(no such profile)"
-                log = self._runtime.setup.log
-                log.warning("hello refused", uid=visitor.uid, pid=visitor.pid, profile=profile, lately=count)
+                runtime.setup.log.warning(
+                    "hello refused", uid=visitor.uid, pid=visitor.pid, profile=profile, lately=count
+                )
             if self._failures == MAX_FAILURES:
                 # Sessions that are open go on: they have shown who they are. Nobody else comes in here.
                 self._refusal = self._refusal or refusal
@@ -246,11 +249,12 @@ class Roster:
         elif self._lineage is None:
             machine.begin(line)
         assert self._host is not None
-        state, lineage = self._runtime.state, self._lineage
+        runtime, lineage = self._latest(), self._lineage
+        state = runtime.state
         state.sessions += 1
         if lineage is not None:
             lineage.number = state.sessions
-        session = Session(self._runtime, self._host, machine, lineage, profile=profile, workspace=workspace)
+        session = Session(runtime, self._host, machine, lineage, profile=profile, workspace=workspace)
         # Last: a session that could not be made would never leave.
         state.open_sessions.enter(self._visitor.uid)
         if agent is None:

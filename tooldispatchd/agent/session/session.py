@@ -130,7 +130,7 @@ class Session:
         is_heard_above = lineage is not None and lineage.account.events is not None
         if self.events is None and (machine.asked.events or is_heard_above):
             self.events = Events(self._runtime, machine, self._host, lineage)
-        self._runtime.state.approvers.note(self)
+        self._runtime.state.approvers.note(self, self._runtime.setup.profile_spec(self.profile))
         # The shorter way of a call tells nobody of it, and looks at no other.
         is_heard = self._logs_calls or self.events is not None
         machine.is_quick = machine.is_quick and not is_heard and self.group_size is None
@@ -146,6 +146,7 @@ class Session:
 
     def open(self, visitor: Visitor) -> None:
         """Start the profile's servers; where there are none the session is open at once."""
+        self._runtime.enter()
         self._log.info("session opened", profile=self.profile, uid=visitor.uid, pid=visitor.pid)
         self.audit = audit_of(self._runtime.services.audit, visitor.uid, self)
         self.machine.is_quick = self.machine.is_quick and self.audit is None
@@ -272,13 +273,12 @@ class Session:
         if content is HEAVY:
             self._calls().take(request, plan)
             return
-        self.answered += 1
         if type(content) is str and (len(content) <= LARGE_BYTES or type(content := self._host.fit(content)) is str):
+            self.answered += 1
+            plan.tally.at_once += 1  # type: ignore[union-attr]  # a plan with `now` has one
             machine.reply(request, content, is_error=False)
         else:
-            self.faults += 1
-            content = ran_at_once(content)  # type: ignore[arg-type]  # it is no str
-            machine.reply_fault(request, content)
+            self.refuse_request(request, ran_at_once(content), plan)  # type: ignore[arg-type]  # it is no str
 
     def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
         is_duplicate = body_of(request).id in self.machine.live
@@ -299,14 +299,13 @@ class Session:
                 return
             plan = found if isinstance(found, Plan) else None
         if isinstance(plan, CallPlan):
-            fault = unpack(body_of(request))
-            if fault is not None:
+            if (fault := unpack(body_of(request))) is not None:
                 self.refuse_request(request, fault.ran(may_have=False))
             else:
                 self.request(request, line=line)
             return
         if plan is not None and plan.in_background and not self.has_jobs:
-            self.refuse_request(request, NO_JOBS)
+            self.refuse_request(request, NO_JOBS, plan)
             return
         may_be_now = self.in_flight is None or self.in_flight.may_answer_now
         if plan is not None and plan.now is not None and may_be_now and not body_of(request).has_bound:
@@ -314,15 +313,16 @@ class Session:
         else:
             self._calls().take(request, plan)
 
-    def refuse_request(self, request: Request, fault: Fault) -> None:
+    def refuse_request(self, request: Request, fault: Fault, plan: Plan | None = None) -> None:
         """Answer a request that becomes no call with why."""
         self.machine.reply_fault(request, fault)
-        self.note_end(body_of(request), fault)
+        self.note_end(body_of(request), fault, plan=plan)
 
     def note_end(self, call: AuditedCall, outcome: Outcome, took_s: float = 0.0, plan: Plan | None = None) -> None:
         """Count, log and record that a request was answered."""
         self.answered += 1
         self.faults += isinstance(outcome, Fault)
+        self._runtime.state.tallies.of(plan).note(outcome, took_s)
         if self.audit is not None:
             self.audit.note(call, outcome, took_s, plan)
         if self._logs_calls:
@@ -589,6 +589,7 @@ class Session:
         account = None if self.in_flight is None else self.in_flight.close()
         answered, faults = closing_figures(self.lineage, account, self.answered, self.faults)
         self._log.info("session closed", profile=self.profile, answered=answered, faults=faults)
+        self._runtime.leave()
         self._host.closed(self.machine.agent)
         self.in_flight = self._questions = self._changes = self._tree = None
         self.toolset.forget()

@@ -13,21 +13,22 @@ def governed(runtime: Runtime, plan: Plan, policy: CallPolicy, tool: ToolIdentit
 
     Its answers are given again only where it is said which `tool` it is.
     """
-    steps = runtime.state.policies.of(policy)
+    steps = runtime.policies.of(policy)
     if policy.caching is not None and tool is not None:
         steps = (*steps, CacheStep(runtime.state.answers, runtime.state.flights, policy.caching, tool))
     if steps:
         plan.now = None
-    sized(plan, steps)
-    runtime.state.hooks.add_to(plan)
+    sized(runtime, plan, steps)
+    runtime.hooks.add_to(plan)
     return plan
 
 
-def sized(plan: Plan, steps: tuple[Step, ...] = ()) -> Plan:
-    """The plan with these steps, and the one that bounds its answers: theirs, or what holds where no table says it.
+def sized(runtime: Runtime, plan: Plan, steps: tuple[Step, ...] = ()) -> Plan:
+    """The plan with these steps, those that each plan has, and the one that bounds its answers: theirs, or what holds
+    where no table says it.
 
     What is answered in the moment it comes is shorter than that.
     """
     has_own = any(step.order is StepOrder.SIZE for step in steps)
-    plan.add(*steps, *(() if has_own else (UNSTATED_SIZE,)))
+    plan.add(*runtime.services.steps, *steps, *(() if has_own else (UNSTATED_SIZE,)))
     return plan

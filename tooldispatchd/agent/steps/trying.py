@@ -34,7 +34,7 @@ _ELSEWHERE: Final = frozenset(
 class WatchedBreaker:
     """The breaker of a table, and whoever has called through it and wants to hear of it."""
 
-    __slots__ = ("_breaking", "_hearers", "_inside", "breaker")
+    __slots__ = ("__weakref__", "_breaking", "_hearers", "_inside", "breaker")
 
     def __init__(self, breaking: Breaking) -> None:
         self.breaker: Breaker[Call] = Breaker(breaking.failures, breaking.within_s, breaking.rest_s)

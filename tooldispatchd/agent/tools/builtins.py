@@ -18,6 +18,7 @@ from tooldispatchd.agent.faults import CANCELLED, SHOWN_NAME, queue_full
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
 from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.calls.stages import Reason
+from tooldispatchd.calls.tally import Tallies
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.providers.mcp.greeting import instructions_text
@@ -217,7 +218,7 @@ class InfoPlan(Plan):
 
     __slots__ = ("find",)
 
-    def __init__(self, documented: Iterable[str], find: Described, *, limit_s: float) -> None:
+    def __init__(self, documented: Iterable[str], find: Described, *, limit_s: float, tallies: Tallies) -> None:
         read = Reader(_CHECK, missing={}, wrapped=False)
         shown = ", ".join(documented)
         description = f"Give the full documentation of a tool. There is one for: {shown}"
@@ -225,6 +226,7 @@ class InfoPlan(Plan):
         super().__init__(offered, kind="builtin", limit_s=limit_s, read=read, provider=INFO)
         self.find = find
         self.gives_json = False
+        self.tally = tallies.of(self)
         self.now = self._answer
 
     def start(self, call: Call) -> None:

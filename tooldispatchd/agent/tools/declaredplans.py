@@ -45,7 +45,7 @@ def info_plans(runtime: Runtime, profile: Profile, find: Callable[[str], Plan | 
     documented = [name for name in profile.tools if runtime.setup.catalog.tools[name].spec.doc is not None]
     if not documented or INFO in profile.tools:
         return {}
-    return {INFO: InfoPlan(documented, find, limit_s=runtime.setup.limits.call_s)}
+    return {INFO: InfoPlan(documented, find, limit_s=runtime.setup.limits.call_s, tallies=runtime.state.tallies)}
 
 
 class Described:
@@ -86,7 +86,7 @@ def compile_output_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     plans = output_plans(limit_s=runtime.setup.limits.call_s, size=size)
     for plan in plans:
         # A hook that saw the beginning of an answer sees what is read of it later.
-        runtime.state.hooks.add_to(plan)
+        runtime.hooks.add_to(plan)
     return {plan.name: plan for plan in plans}
 
 

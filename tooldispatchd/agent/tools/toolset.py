@@ -307,10 +307,10 @@ class Toolset:
         """The plan with the steps that the tables of its tool, the server and the profile ask for."""
         config = self._runtime.setup.catalog.config
         profile = config.agents.get(self._profile.name)
-        is_asked = asks_for_steps(server.binding.spec) or asks_for_steps(profile) or self._runtime.state.hooks
+        is_asked = asks_for_steps(server.binding.spec) or asks_for_steps(profile) or self._runtime.hooks
         if declared is None and not is_asked:
             # There may be a thousand of them.
-            return sized(plan)
+            return sized(self._runtime, plan)
         policy = policy_of(
             config,
             profile,

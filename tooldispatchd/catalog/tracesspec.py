@@ -1,0 +1,19 @@
+"""Where spans of calls are sent."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from tooldispatchd.catalog.secrecy import Secret, Spec
+from tooldispatchd.catalog.speckinds import HeaderName, HeaderValue
+
+CollectorUrl = Annotated[str, Meta(pattern=r"^https?://[^\s\x00]+$", max_length=2_048)]
+
+
+class TracesSpec(Spec, frozen=True, kw_only=True):
+    """`[traces]`: [spans of OpenTelemetry](operating.md#traces); needs `tooldispatchd[otel]`."""
+
+    endpoint: CollectorUrl | None = None
+    """Where a collector takes OTLP over HTTP, such as `"http://127.0.0.1:4318"`. By default nothing is sent."""
+    headers: dict[HeaderName, Secret[HeaderValue]] = {}
+    """What each request to it bears besides, such as a key."""

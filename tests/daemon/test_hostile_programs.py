@@ -114,7 +114,8 @@ def call(agent: Agent, directory: Path, name: str, way: Way, ending: str) -> Non
     if way.kind != "python":
         agent.call("hostile", tool, TOO_MUCH if ending in hostilities.UNREAD else None)
     elif outcomes_of(way).get(ending) == "timeout":
-        agent.call("hostile", tool, {"ending": ending, "note": str(note)}, deadline_ms=int(CALL_S * 1000))
+        deadline_ms = int(on_a_busy_machine(CALL_S) * 1000)
+        agent.call("hostile", tool, {"ending": ending, "note": str(note)}, deadline_ms=deadline_ms)
     else:
         agent.call("hostile", tool, {"ending": ending, "note": str(note)})
 

@@ -13,8 +13,10 @@ from tests.forked.sandbox.confined import abilities
 
 # For a user who may not come to where the tests' own stands.
 OTHERS_PYTHON: Final = "/usr/bin/python3"
-# Time enough for all of them to get underway, each with an interpreter of its own: what has not by its end is no attack.
+# Time enough for all of them to get underway, each with an interpreter of its own; on a busy machine more, but less
+# than the test has patience for.
 CALL_S: Final = 3.0
+MOST_CALL_S: Final = 10.0
 # As long as a busy machine may take for a second of processor time.
 LONG_S: Final = 60.0
 
@@ -147,6 +149,11 @@ def configured(ways: Ways, directory: Path) -> str:
     return "\n".join([HARMLESS, *tables])
 
 
+def endless_call_s() -> float:
+    """How long a call may take that would go on for ever."""
+    return min(MOST_CALL_S, on_a_busy_machine(CALL_S))
+
+
 def tool_of(name: str, way: Way, ending: str) -> str:
     return name if way.kind == "python" else f"{name}_{ending}"
 
@@ -165,7 +172,7 @@ def _tables(name: str, way: Way, directory: Path) -> Iterator[str]:
         tool = tool_of(name, way, ending)
         python = OTHERS_PYTHON if "user" in way.keys else sys.executable
         words = [python, "-I", "-S", "-B", f"{directory}/hostilities.py", ending, str(note_of(directory, name, ending))]
-        call_s = on_a_busy_machine(CALL_S) if outcomes_of(way).get(ending) == "timeout" else LONG_S
+        call_s = endless_call_s() if outcomes_of(way).get(ending) == "timeout" else LONG_S
         command = f"command = {json.dumps(words)}\n{keys}"
         if way.kind == "agent":
             yield f'[processes.{tool}]\nkind = "agent"\ntype = "!json -> !json"\ntools = ["echo"]\n{command}'

@@ -11,7 +11,17 @@ from typing import Final, NamedTuple
 import pytest
 
 from tests.daemon import hostilities
-from tests.daemon.hostile_ways import BATCHES, CALL_S, Way, Ways, able, configured, note_of, outcomes_of, tool_of
+from tests.daemon.hostile_ways import (
+    BATCHES,
+    Way,
+    Ways,
+    able,
+    configured,
+    endless_call_s,
+    note_of,
+    outcomes_of,
+    tool_of,
+)
 from tests.daemon.spawned import PATIENCE_S, Agent, Message, warm_checkers
 from tests.daemon.traces import (
     Held,
@@ -114,7 +124,7 @@ def call(agent: Agent, directory: Path, name: str, way: Way, ending: str) -> Non
     if way.kind != "python":
         agent.call("hostile", tool, TOO_MUCH if ending in hostilities.UNREAD else None)
     elif outcomes_of(way).get(ending) == "timeout":
-        deadline_ms = int(on_a_busy_machine(CALL_S) * 1000)
+        deadline_ms = int(endless_call_s() * 1000)
         agent.call("hostile", tool, {"ending": ending, "note": str(note)}, deadline_ms=deadline_ms)
     else:
         agent.call("hostile", tool, {"ending": ending, "note": str(note)})

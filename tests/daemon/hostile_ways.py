@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.daemon.hostilities import ENDINGS, UNREAD
-from tests.daemon.traces import on_a_busy_machine
 from tests.forked.sandbox.confined import abilities
 
 # For a user who may not come to where the tests' own stands.
 OTHERS_PYTHON: Final = "/usr/bin/python3"
-# Time enough for all of them to get underway, each with an interpreter of its own; on a busy machine more, but less
-# than the test has patience for.
+# Time enough to get underway on a machine that is busy with all of this.
 CALL_S: Final = 3.0
-MOST_CALL_S: Final = 10.0
 # As long as a busy machine may take for a second of processor time.
 LONG_S: Final = 60.0
 
@@ -149,11 +146,6 @@ def configured(ways: Ways, directory: Path) -> str:
     return "\n".join([HARMLESS, *tables])
 
 
-def endless_call_s() -> float:
-    """How long a call may take that would go on for ever."""
-    return min(MOST_CALL_S, on_a_busy_machine(CALL_S))
-
-
 def tool_of(name: str, way: Way, ending: str) -> str:
     return name if way.kind == "python" else f"{name}_{ending}"
 
@@ -172,7 +164,7 @@ def _tables(name: str, way: Way, directory: Path) -> Iterator[str]:
         tool = tool_of(name, way, ending)
         python = OTHERS_PYTHON if "user" in way.keys else sys.executable
         words = [python, "-I", "-S", "-B", f"{directory}/hostilities.py", ending, str(note_of(directory, name, ending))]
-        call_s = endless_call_s() if outcomes_of(way).get(ending) == "timeout" else LONG_S
+        call_s = CALL_S if outcomes_of(way).get(ending) == "timeout" else LONG_S
         command = f"command = {json.dumps(words)}\n{keys}"
         if way.kind == "agent":
             yield f'[processes.{tool}]\nkind = "agent"\ntype = "!json -> !json"\ntools = ["echo"]\n{command}'

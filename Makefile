@@ -26,8 +26,11 @@ FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async
 PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin" $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --quiet \
 	--numprocesses=$$(($$(nproc) + 1))
 
+# Where it is set, each of a thousand processes would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-servers servers check check-tests bench bridges attack conformance fuzz documents protocol lock clean
+.PHONY: help install demo test test-servers servers check check-tests bench bridges attack conformance fuzz properties documents protocol lock clean
 
 help: ## say what each command does
 	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
@@ -50,8 +53,8 @@ test: install ## everything that must pass: the checks, then the tests
 	$(MAKE) --no-print-directory --jobs=4 --output-sync check servers $(BUBBLEWRAP)/.tried
 	$(PYTEST)
 
-test-servers: servers ## only the tests against MCP servers that others wrote
-	$(PYTEST) tests/real
+test-servers: servers ## only the tests against MCP servers and clients that others wrote
+	CLIENTS=all $(PYTEST) tests/real tests/mcpface/real
 
 # Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,
 # for two makes of the SDK cannot share one, and nothing that the project locks may depend on them.
@@ -104,7 +107,8 @@ $(BRIDGES)/pypi/.installed: benchmarks/bridges/mcp-proxy.lock
 
 # One after the other and alone: their figures are those of a machine that does nothing else.
 attack: install ## have hostile agents, programs and servers at a daemon, minutes of it (ATTACK_S=seconds for each)
-	ATTACK_S=$(or $(ATTACK_S),8) $(BIN)/python -m pytest -p no:xdist --capture=no --quiet tests/attack
+	ATTACK_S=$(or $(ATTACK_S),8) $(BIN)/python -m pytest -p no:xdist --capture=no --quiet tests/attack \
+		tests/daemon/test_few_descriptors.py
 
 # Each transcript has a daemon of its own on pipes, which takes most of the time.
 conformance: install ## play every transcript with the daemon on each kind of channel, also what takes time; minutes of it
@@ -114,6 +118,9 @@ conformance: install ## play every transcript with the daemon on each kind of ch
 fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=seconds), and for schedules that break its steps
 	$(BIN)/python -m tests.fuzz --seconds $(or $(FUZZ_S),600)
 	PIPELINE_EXAMPLES=$(or $(PIPELINE_EXAMPLES),5000) $(BIN)/python -m pytest -p no:xdist -q tests/agent/steps/test_pipeline_schedules.py
+
+properties: install ## try every property with four times the examples of `make test`, minutes of it
+	PROPERTIES=all $(PYTEST) -m hypothesis
 
 # Every operation of a dozen documents, and every document of the directory as it is loaded.
 documents: install servers ## call each operation of real documents of OpenAPI, for half an hour

@@ -467,6 +467,8 @@ async def _run(daemon: Daemon, front: Front, start: DaemonStart) -> None:
     # What exists now stays: the collector need not scan it again and again while every agent waits.
     gc.collect()
     gc.freeze()
+    # `tooldispatchd serve` starts without it.
+    gc.enable()
     with open_pulse(front, start.notifier, watchdog_s=start.watchdog_s, status=lambda: daemon.status):
         start.log.info("daemon ready", listening=[place.text for place in start.reading.places], pid=os.getpid())
         start.notifier.ready(daemon.status)

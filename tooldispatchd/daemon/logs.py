@@ -37,6 +37,7 @@ class LogSink:
         self._socket: socket.socket | None = None
         self._fd = -1
         self.dropped = 0
+        self.lost = 0  # of all lines
         # Where it cannot be opened there is no other place to say so.
         with suppress(OSError):
             mode = os.fstat(fd).st_mode
@@ -64,6 +65,7 @@ class LogSink:
                 os.write(self._fd, line)
         except OSError:
             self.dropped += 1
+            self.lost += 1
         else:
             self.dropped = 0
 
@@ -83,6 +85,11 @@ class LogOutput:
         self._render = render
         self._masker = masker
 
+    @property
+    def lost(self) -> int:
+        """How many lines could not be written."""
+        return self._sink.lost
+
     def put(self, level: str, event: str, fields: dict[str, object]) -> None:
         """Write a line."""
         line = self._render(time.time(), level, event, fields)
@@ -97,6 +104,11 @@ class DaemonLog:
     def __init__(self, output: LogOutput, fields: dict[str, object]) -> None:
         self._output = output
         self._fields = fields
+
+    @property
+    def lost(self) -> int:
+        """How many lines of the daemon's whole log could not be written."""
+        return self._output.lost
 
     def bind(self, **fields: object) -> "DaemonLog":
         """A log that adds these fields to every line."""

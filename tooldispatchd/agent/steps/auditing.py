@@ -30,6 +30,10 @@ class AuditSink(Protocol):
     payload_chars: int
     """How much of an answer is wanted, 0 where none is."""
 
+    @property
+    def lost(self) -> int:
+        """How many calls there was no room for."""
+
     def put(self, ended: EndedCall) -> None:
         """Have the call recorded; never waits."""
 

@@ -22,6 +22,7 @@ class Running:
     channels = 1
     is_stopping = False
     longest_turn = (0.0021, "front")
+    turned_away = lost_lines = turns_taken = 0
 
     def stop(self) -> None:
         self.is_stopping = True

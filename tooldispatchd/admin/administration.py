@@ -14,13 +14,14 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.admin.pieces import Listing
+from tooldispatchd.admin.pieces import Listing, in_turns
 from tooldispatchd.admin.sessions import call_views, open_sessions, session_view, still_open
 from tooldispatchd.admin.status import status_view
 from tooldispatchd.agent.faults import SHOWN_NAME, queue_full
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import AdminChannel, RunningDaemon
 from tooldispatchd.catalog.names import nearest
+from tooldispatchd.metrics.rendering import pieces
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import AdminReq, AdminResp
 from tooldispatchd.wire.session import DUPLICATE
@@ -41,7 +42,12 @@ class Administration:
         self._making = trio.CapacityLimiter(1)
         # The ids that are in use, by channel.
         self._open: dict[AdminChannel, set[str]] = {}
-        self._views: dict[str, View] = {"status": self._status, "sessions": self._sessions, "calls": self._calls}
+        self._views: dict[str, View] = {
+            "status": self._status,
+            "sessions": self._sessions,
+            "calls": self._calls,
+            "metrics": self._metrics,
+        }
 
     # --- lines ---
 
@@ -119,6 +125,10 @@ class Administration:
             wanted = [session for session in wanted if session.number == asked.session]
         await listing.fill(still_open(wanted, state), lambda session: call_views(session, now))
         return _lists(calls=listing)
+
+    async def _metrics(self, _asked: AdminReq) -> bytes:
+        text = "".join([piece async for piece in in_turns(pieces(self._daemon, self._latest()))])
+        return self._masked(msgspec.json.encode({"text": text}))
 
     def _masked(self, value: bytes) -> bytes:
         return self._latest().setup.catalog.masker.mask_bytes(value)

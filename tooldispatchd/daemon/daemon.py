@@ -40,6 +40,7 @@ from tooldispatchd.daemon.equipment import Equipment, EquipmentError, open_equip
 from tooldispatchd.daemon.heap import Heap
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog
+from tooldispatchd.daemon.scraping import ScrapeSide
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
 from tooldispatchd.daemon.webside import WebSide, open_web_side
 from tooldispatchd.forked.signals import IGNORED
@@ -75,6 +76,7 @@ class LongestTurn(trio.abc.Instrument):
     """
 
     def __init__(self) -> None:
+        self.count = 0
         self.took_s = 0.0
         self.name = ""
         self._began = thread_time()
@@ -84,6 +86,7 @@ class LongestTurn(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         took_s = thread_time() - self._began
+        self.count += 1
         if took_s > self.took_s:
             self.took_s = took_s
             self.name = task.name[:MAX_NAME_CHARS]
@@ -113,6 +116,7 @@ class Daemon:
         self._stopping = trio.Event()
         self._emptied = trio.Event()
         self._is_signalled = False
+        self.turned_away = 0
         self.is_forced = False
 
     # --- ways in ---
@@ -208,6 +212,7 @@ class Daemon:
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
         machine = ChannelMachine(self._runtime.setup.limits.max_line_bytes)
         machine.outgoing.append(fault_line(fault, line=0))
+        self.turned_away += 1
         # The peer may have gone already, as it is told to.
         with connection, suppress(OSError):
             connection.send(machine.take_whole(), socket.MSG_DONTWAIT)
@@ -262,6 +267,16 @@ class Daemon:
     def is_stopping(self) -> bool:
         """Whether it drains."""
         return self._stopping.is_set()
+
+    @property
+    def lost_lines(self) -> int:
+        """How many lines of the log could not be written."""
+        return self._log.lost
+
+    @property
+    def turns_taken(self) -> int:
+        """How many steps all tasks have made."""
+        return self.turns.count
 
     @property
     def longest_turn(self) -> tuple[float, str]:
@@ -382,6 +397,7 @@ async def serve(
                     with open_pulse(front, notifier, watchdog_s=watchdog_s, status=lambda: daemon.status):
                         log.info("daemon ready", listening=[place.text for place in places], pid=os.getpid())
                         notifier.ready(daemon.status)
+                        ScrapeSide(daemon, daemon.latest, background).listen(front, doors.metrics, bound)
                         # The start is nobody's turn.
                         daemon.turns = LongestTurn()
                         trio.lowlevel.add_instrument(daemon.turns)

@@ -128,10 +128,18 @@ class WebDoor(msgspec.Struct, frozen=True):
     door: Door
 
 
+class MetricsDoor(msgspec.Struct, frozen=True):
+    """A place where metrics are read."""
+
+    place: ListenAddress
+    listening: socket.socket
+
+
 class Doors(msgspec.Struct, frozen=True):
     listening: tuple[Door, ...]
     pairs: tuple[DescriptorPair, ...]
     web: tuple[WebDoor, ...] = ()
+    metrics: tuple[MetricsDoor, ...] = ()
 
 
 def check_descriptors(places: Sequence[ListenAddress], handed: Handed) -> None:
@@ -170,8 +178,12 @@ def open_doors(places: Sequence[ListenAddress], handed: Handed, catalog: Catalog
     listening: list[Door] = []
     pairs: list[DescriptorPair] = []
     web: list[WebDoor] = []
+    metrics: list[MetricsDoor] = []
     for place in places:
         try:
+            if place.is_metrics:
+                metrics.append(MetricsDoor(place, _listen_http(place, bound)))
+                continue
             if place.kind.is_http:
                 web.append(_open_web(place, catalog, bound))
                 continue
@@ -188,7 +200,7 @@ def open_doors(places: Sequence[ListenAddress], handed: Handed, catalog: Catalog
                 listening.append(Door(place.text, _listen_unix(place, bound), entrance))
         except AccountError as error:
             raise ListenError(place.text, str(error)) from error
-    return Doors(tuple(listening), tuple(pairs), tuple(web))
+    return Doors(tuple(listening), tuple(pairs), tuple(web), tuple(metrics))
 
 
 def _listen_unix(place: ListenAddress, bound: ExitStack) -> socket.socket:
@@ -203,12 +215,16 @@ def _listen_unix(place: ListenAddress, bound: ExitStack) -> socket.socket:
     return unix.socket
 
 
-def _open_web(place: ListenAddress, catalog: Catalog, bound: ExitStack) -> WebDoor:
+def _listen_http(place: ListenAddress, bound: ExitStack) -> socket.socket:
     if place.kind is ListenKind.HTTP_UNIX:
-        listening = _listen_unix(place, bound)
-    else:
-        listening = listen_tcp(place.name, place.port)
-        bound.callback(listening.close)
+        return _listen_unix(place, bound)
+    listening = listen_tcp(place.name, place.port)
+    bound.callback(listening.close)
+    return listening
+
+
+def _open_web(place: ListenAddress, catalog: Catalog, bound: ExitStack) -> WebDoor:
+    listening = _listen_http(place, bound)
     name = f"tooldispatchd-web-{secrets.token_hex(16)}"
     private = listen_abstract(name)
     bound.callback(private.close)

@@ -1,0 +1,58 @@
+"""Where metrics are read: the places for it, and at most `MAX_SCRAPES` connections there at once.
+
+What answers them is a wing, imported with the first of them.
+"""
+
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
+from importlib import import_module
+from typing import Final
+
+import trio
+
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.administration import RunningDaemon
+from tooldispatchd.daemon.doors import MetricsDoor
+from tooldispatchd.daemon.webside import hosts_of
+from tooldispatchd.front.front import Front
+
+# A monitor, its twin, and somebody who looks. Each may hold some megabytes of text.
+MAX_SCRAPES: Final = 8
+
+
+class ScrapeSide:
+    """See the module. Connections are served in `nursery`; `latest` is as of a `ChannelHost`."""
+
+    def __init__(self, daemon: RunningDaemon, latest: Callable[[], Runtime], nursery: trio.Nursery) -> None:
+        self._daemon = daemon
+        self._latest = latest
+        self._nursery = nursery
+        self._open = 0
+
+    def listen(self, front: Front, places: Iterable[MetricsDoor], bound: ExitStack) -> None:
+        """Answer who connects there, until `bound` is closed."""
+        for door in places:
+            # Who is on this machine may be a browser; a network reads it by whatever name it likes.
+            hosts = hosts_of(door.place) if door.place.is_loopback else None
+            bound.callback(front.listen(door.listening, partial(self._accept, hosts)).close)
+
+    def _accept(self, hosts: tuple[str, ...] | None, connection: socket.socket) -> None:
+        if self._open >= MAX_SCRAPES:
+            connection.close()
+            return
+        self._open += 1
+        self._nursery.start_soon(self._serve, connection, hosts)
+
+    async def _serve(self, connection: socket.socket, hosts: tuple[str, ...] | None) -> None:
+        try:
+            # Reading it takes some twenty milliseconds, once, in which the loop goes on.
+            await trio.to_thread.run_sync(import_module, "tooldispatchd.metrics.scrapes")
+            from tooldispatchd.metrics.scrapes import serve_scrape  # noqa: PLC0415  # a wing
+
+            await serve_scrape(connection, self._daemon, self._latest(), hosts=hosts)
+        except Exception as error:  # noqa: BLE001  # guard: the channel's, as in the front
+            self._latest().setup.log.incident("scrape failed", error)
+        finally:
+            self._open -= 1

@@ -92,7 +92,7 @@ def measure(quick: bool) -> Table:
     """Counting, and scrapes."""
     rounds = 3 if quick else 20
     at_once, noted = _counting(rounds)
-    rows = [
+    rows: list[tuple[str, ...]] = [
         ("counting a call that is answered at once, us", f"{at_once:.3f}", ""),
         ("noting how a call ended that waited, us", f"{noted:.2f}", ""),
     ]

@@ -16,6 +16,8 @@ from typing import Final, NoReturn
 COMMANDS: Final = {
     "serve": "run the daemon",
     "check": "validate a configuration and start nothing",
+    "doctor": "try all that a configuration names, and say what is wrong",
+    "explain": "say what a fault means, and who can do what about it",
     "tools": "list what a profile offers",
     "call": "call one tool and print its answer",
     "run": "run an agent with a tool channel of its own",

@@ -12,13 +12,14 @@ import copy
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, cast
 
 import msgspec
 
 from tooldispatchd.catalog import problems as paths
-from tooldispatchd.catalog.auditspec import AuditSpec
+from tooldispatchd.catalog.auditspec import NEEDS_POSTGRES, AuditSpec, is_database
 from tooldispatchd.catalog.catalog import Catalog, DescribedApi, build_catalog
 from tooldispatchd.catalog.enforcement import wrong
 from tooldispatchd.catalog.masker import Masker
@@ -96,10 +97,17 @@ def find_configuration(environ: Mapping[str, str]) -> Path:
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A catalog, and where each table of it was written: `where` gives `FILE:LINE`."""
+    """A catalog, and where each table of it was written: `where` gives `FILE:LINE`.
+
+    `origin` is the path of the table that another one was made of (a toolbox, of its tools), or the same path; `files`
+    are those that were read as configuration; `written` is what they say together, before any expansion.
+    """
 
     catalog: Catalog
     where: Callable[[paths.Path], str]
+    origin: Callable[[paths.Path], paths.Path]
+    files: tuple[Path, ...]
+    written: Mapping[str, object]
 
 
 def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
@@ -130,6 +138,9 @@ def load(path: Path, environ: Mapping[str, str], *, runs_commands: bool = True) 
         pem_problems = check_pem_files(table)
     _refuse(sources, [*credentials.problems, *pem_problems, *problems])
     assert isinstance(catalog, Catalog)
+    store = catalog.config.audit.store or ""
+    if is_database(store) and find_spec("psycopg") is None:
+        _refuse(sources, [Problem(("audit", "store"), NEEDS_POSTGRES)])
     servers = with_credentials(catalog.servers, credentials.secrets)
     apis = {
         name: msgspec.structs.replace(api, credentials=api_credentials(api, credentials.secrets))
@@ -148,7 +159,7 @@ def load(path: Path, environ: Mapping[str, str], *, runs_commands: bool = True) 
             *exposed_secrets(sources.table, sources.file_of),
         ),
     )
-    return Loaded(finished, sources.where)
+    return Loaded(finished, sources.where, sources.origin, sources.files, sources.table)
 
 
 def read_openapi(path: Path, environ: Mapping[str, str], name: str) -> tuple[OpenApiSpec, ApiCredentials]:

@@ -15,9 +15,11 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final, cast
+from urllib.parse import unquote
 
 import msgspec
 
+from tooldispatchd.catalog.auditspec import password_in
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
 from tooldispatchd.catalog.rest.declared import ApiCredentials, RestApi
@@ -315,6 +317,9 @@ def known_secrets(
     Not profiles' tokens: of these nothing but a digest is kept.
     """
     yield from credentials.secrets.values()
+    if (password := password_in(str(cast("Table", table.get("audit", {})).get("store", "")))) is not None:
+        # The database is told of it, and may tell of it, without the signs of URLs.
+        yield from (password, unquote(password))
     for path in _written(table):
         holder: object = table
         for key in path:

@@ -88,7 +88,7 @@ async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str
     async with AsyncExitStack() as stack:
         bounds = python = rest = audit = None
         if config.audit.store is not None:
-            audit = stack.enter_context(_open_audit(setup))
+            audit = stack.enter_context(_open_audit(setup, environ))
         if is_python or asked:
             # Not where the sockets lie: that is memory, and programs may write much.
             directory = _directory(SCRATCHES, {}, family, stack)
@@ -119,13 +119,14 @@ def _open_traces(setup: Setup) -> AbstractContextManager[Step]:
 
 
 @contextmanager
-def _open_audit(setup: Setup) -> Iterator[AuditSink]:
+def _open_audit(setup: Setup, environ: Mapping[str, str]) -> Iterator[AuditSink]:
     from tooldispatchd.audit.door import AuditStoreError, open_audit  # noqa: PLC0415  # a wing
 
     catalog = setup.catalog
     with ExitStack() as stack:
         try:
-            recorder = stack.enter_context(open_audit(catalog.config.audit, setup.log, masker=catalog.masker))
+            opened = open_audit(catalog.config.audit, setup.log, environ=environ, masker=catalog.masker)
+            recorder = stack.enter_context(opened)
         except AuditStoreError as error:
             raise EquipmentError(f"cannot record calls: {error}") from error
         yield recorder

@@ -77,7 +77,8 @@ async def open_rest_plans(setup: Setup, environ: Mapping[str, str]) -> AsyncIter
         from tooldispatchd.http.oauth.tokens import Tokens, TokenStore  # noqa: PLC0415  # as above
 
         store = TokenStore(environ, Tokens)
-        authorizer = partial(EndpointAuthorizer, store=store, warn=setup.log.warning, debug=setup.log.debug)
+        learn, log = catalog.masker.learn, setup.log
+        authorizer = partial(EndpointAuthorizer, store=store, warn=log.warning, debug=log.debug, learn=learn)
     async with open_api_wires(
         catalog.apis, max_bytes=limits.max_content_bytes, authorizer=authorizer, debug=setup.log.debug
     ) as wires:

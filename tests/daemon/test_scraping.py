@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,6 +125,9 @@ def test_an_administrator_gets_the_same_text(daemon: Scraped) -> None:
         agent.say({"__port": "admin_req", "id": "1", "ask": "metrics"})
         text = agent.hear()["value"]["text"]
     assert "tooldispatchd_sessions_opened_total" in text
+    command = [sys.executable, "-m", "tooldispatchd", "metrics", "--socket", str(daemon.path)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "\ntooldispatchd_sessions_opened_total " in printed
 
 
 @pytest.mark.skipif(which("prometheus") is None, reason="there is no prometheus: `make build/prometheus/.tried`")

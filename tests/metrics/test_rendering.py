@@ -8,7 +8,7 @@ from subprocess import run
 import pytest
 from trio.testing import MockClock
 
-from tests.admin.test_views import Running
+from tests.admin.running import Running
 from tests.agent.fakes import Agent, HeldPlan, open_runtime, small_catalog
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps.governing import governed

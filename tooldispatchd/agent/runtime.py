@@ -8,7 +8,7 @@
 A session that opens is of the latest generation, and stays of that one until it ends.
 """
 
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -36,6 +36,7 @@ from tooldispatchd.calls.gate import Gate, GateVerdict, Turns, kept_of
 from tooldispatchd.calls.hints import Hints
 from tooldispatchd.calls.memory import Holding, Memory
 from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.calls.recent import RecentCalls
 from tooldispatchd.calls.refusals import Refusals
 from tooldispatchd.calls.stages import StepOrder
 from tooldispatchd.calls.tally import Tallies
@@ -85,12 +86,18 @@ class PythonPlanner(Protocol):
     def plan(self, runtime: "Runtime", tool: DeclaredTool, profile: Profile) -> Plan:
         """The plan of one tool, as agents of `profile` call it."""
 
+    def keep(self, setups: Iterable[Setup]) -> None:
+        """From now on tools of these alone are called."""
+
 
 class RestPlanner(Protocol):
     """Makes the plans of tools with `rest`."""
 
     def plan(self, runtime: "Runtime", tool: DeclaredTool) -> Plan:
         """The plan of one tool."""
+
+    def keep(self, setups: Iterable[Setup]) -> None:
+        """From now on tools of these alone are called."""
 
 
 class Flushable(Protocol):
@@ -176,6 +183,7 @@ class DaemonState:
         self.refusals: Final = Refusals()
         self.hints: Final = Hints()
         self.tallies: Final = Tallies()
+        self.recent: Final = RecentCalls()
         # Servers whose requests are queued: each is told in one write, at the end of the turn that queued them.
         self.owed: Final[set[Flushable]] = set()
         self.sessions = 0  # opened so far; numbers them in the log

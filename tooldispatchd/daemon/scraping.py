@@ -4,9 +4,7 @@ What answers them is a wing, imported with the first of them.
 """
 
 import socket
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
@@ -14,9 +12,8 @@ import trio
 
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import RunningDaemon
-from tooldispatchd.daemon.doors import MetricsDoor
+from tooldispatchd.config.listen_values import ListenAddress
 from tooldispatchd.daemon.webside import hosts_of
-from tooldispatchd.front.front import Front
 
 # A monitor, its twin, and somebody who looks. Each may hold some megabytes of text.
 MAX_SCRAPES: Final = 8
@@ -31,19 +28,14 @@ class ScrapeSide:
         self._nursery = nursery
         self._open = 0
 
-    def listen(self, front: Front, places: Iterable[MetricsDoor], bound: ExitStack) -> None:
-        """Answer who connects there, until `bound` is closed."""
-        for door in places:
-            # Who is on this machine may be a browser; a network reads it by whatever name it likes.
-            hosts = hosts_of(door.place) if door.place.is_loopback else None
-            bound.callback(front.listen(door.listening, partial(self._accept, hosts)).close)
-
-    def _accept(self, hosts: tuple[str, ...] | None, connection: socket.socket) -> None:
+    def accept(self, place: ListenAddress, connection: socket.socket) -> None:
+        """Answer who has connected there."""
         if self._open >= MAX_SCRAPES:
             connection.close()
             return
         self._open += 1
-        self._nursery.start_soon(self._serve, connection, hosts)
+        # Who is on this machine may be a browser; a network reads it by whatever name it likes.
+        self._nursery.start_soon(self._serve, connection, hosts_of(place) if place.is_loopback else None)
 
     async def _serve(self, connection: socket.socket, hosts: tuple[str, ...] | None) -> None:
         try:

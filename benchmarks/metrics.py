@@ -25,16 +25,11 @@ MOST_PIECE_MS: Final = 10.0
 SCRAPES_EVERY_S: Final = 15.0
 
 
-class Running:
+class NothingRuns:
     """A daemon of which nothing runs."""
 
-    started_at = 0.0
-    listening: tuple[str, ...] = ()
     channels = turned_away = lost_lines = turns_taken = 0
-    is_stopping = False
     longest_turn = (0.0, "")
-
-    def stop(self) -> None: ...
 
 
 class Counted:
@@ -58,7 +53,7 @@ def _counting(rounds: int) -> tuple[float, float]:
 
 def _scrape(runtime: Runtime) -> tuple[float, float, int]:
     """Milliseconds of a whole text, and of its longest piece; its bytes."""
-    text, took, size = pieces(Running(), runtime), [], 0
+    text, took, size = pieces(NothingRuns(), runtime), [], 0
     while True:
         begun = thread_time()
         piece = next(text, None)
@@ -75,7 +70,7 @@ async def _scrapes(rounds: int) -> list[tuple[int, float, float, int]]:
     found = []
     async with open_family() as family, trio.open_nursery() as home:
         log = SilentLog()
-        setup = Setup(catalog, log, logs_calls=False, uid=0)
+        setup = Setup(catalog, log, uid=0)
         services = Services(setup, timer=Timer(log), home=home, family=family)
         for tools in TOOLS:
             runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))

@@ -84,14 +84,14 @@ class AdministeredLog(Protocol):
     def detach(self, reader: LogReader) -> None: ...
 
 
-class RunningDaemon(Protocol):
-    """`Daemon`, as it is shown, counted and ended."""
+class CountedDaemon(Protocol):
+    """`Daemon`, as far as its numbers go."""
 
-    started_at: float
-    """In seconds since 1970."""
     turned_away: int
     """Connections that were not served."""
 
+    @property
+    def channels(self) -> int: ...
     @property
     def lost_lines(self) -> int:
         """Of the log."""
@@ -101,15 +101,21 @@ class RunningDaemon(Protocol):
         """Steps of all tasks."""
 
     @property
+    def longest_turn(self) -> tuple[float, str]:
+        """Seconds of processor time, and the task's name."""
+
+
+class RunningDaemon(CountedDaemon, Protocol):
+    """`Daemon`, as it is shown and ended."""
+
+    started_at: float
+    """In seconds since 1970."""
+
+    @property
     def listening(self) -> tuple[str, ...]: ...
 
     @property
-    def channels(self) -> int: ...
-    @property
     def is_stopping(self) -> bool: ...
-    @property
-    def longest_turn(self) -> tuple[float, str]:
-        """Seconds of processor time, and the task's name."""
 
     @property
     def log_output(self) -> AdministeredLog: ...

@@ -8,7 +8,7 @@
 A session that opens is of the latest generation, and stays of that one until it ends.
 """
 
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -86,12 +86,18 @@ class PythonPlanner(Protocol):
     def plan(self, runtime: "Runtime", tool: DeclaredTool, profile: Profile) -> Plan:
         """The plan of one tool, as agents of `profile` call it."""
 
+    def keep(self, setups: Iterable[Setup]) -> None:
+        """From now on tools of these alone are called."""
+
 
 class RestPlanner(Protocol):
     """Makes the plans of tools with `rest`."""
 
     def plan(self, runtime: "Runtime", tool: DeclaredTool) -> Plan:
         """The plan of one tool."""
+
+    def keep(self, setups: Iterable[Setup]) -> None:
+        """From now on tools of these alone are called."""
 
 
 class Flushable(Protocol):

@@ -21,7 +21,7 @@ import msgspec
 from tooldispatchd.catalog import problems as paths
 from tooldispatchd.catalog.auditspec import NEEDS_POSTGRES, AuditSpec, is_database
 from tooldispatchd.catalog.catalog import Catalog, DescribedApi, build_catalog
-from tooldispatchd.catalog.enforcement import wrong
+from tooldispatchd.catalog.enforcement import Enforceable, wrong
 from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.openapispec import OpenApiSpec
@@ -115,10 +115,13 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
     return load(path, environ).catalog
 
 
-def load(path: Path, environ: Mapping[str, str], *, runs_commands: bool = True) -> Loaded:
+def load(
+    path: Path, environ: Mapping[str, str], *, runs_commands: bool = True, enforceable: Enforceable | None = None
+) -> Loaded:
     """As `load_catalog`, with the places of what is in it.
 
-    Without `runs_commands` no `${command:…}` is run, and something stands in its place.
+    Without `runs_commands` no `${command:…}` is run, and something stands in its place. With `enforceable` it is not
+    tried what this machine can enforce.
     """
     secrets = SecretSources(environ, path.absolute().parent, runs_commands=runs_commands)
     sources, table, credentials = _well_formed(path, environ, secrets)
@@ -127,7 +130,7 @@ def load(path: Path, environ: Mapping[str, str], *, runs_commands: bool = True) 
     sources.made = made.places
     if made.problems:
         _refuse(sources, (*credentials.problems, *made.problems))
-    catalog = _build(table, credentials.tokens, directory, environ, made.apis)
+    catalog = _build(table, credentials.tokens, directory, environ, made.apis, enforceable=enforceable)
     # Of a token that could not be read, and of a user who is not there, the catalog would tell once more.
     told = {path for problem in credentials.problems for path in (problem.path, problem.path[:2])}
     problems = [] if isinstance(catalog, Catalog) else [each for each in catalog if each.path not in told]
@@ -254,6 +257,8 @@ def _build(
     directory: Path,
     environ: Mapping[str, str],
     described: Mapping[str, DescribedApi],
+    *,
+    enforceable: Enforceable | None,
 ) -> Catalog | list[Problem]:
     """The catalog of a table that is well formed, or every mistake in what it means."""
     try:
@@ -273,7 +278,7 @@ def _build(
     catalog = build_catalog(config, tokens, signatures, described)
     if not isinstance(catalog, Catalog):
         return [*problems, *catalog]
-    enforceable = enforceable_for(catalog)
+    enforceable = enforceable or enforceable_for(catalog)
     lacking, warnings = wrong(config, catalog.profiles, catalog.servers, enforceable)
     listening, misplaced = parse_places(config.daemon.listen, catalog.profiles)
     if any(place.kind.is_http for place in listening):

@@ -29,6 +29,7 @@ from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
 from tooldispatchd.config.key_patterns import Pattern, Table, entries, places
 from tooldispatchd.config.listen_values import MAX_ACCOUNT
+from tooldispatchd.config.stamps import note
 
 # A PEM file with an RSA key of 16,384 bits has some 13 KiB, and may hold its certificates.
 MAX_KEY_CHARS: Final = 64 * KIB
@@ -252,6 +253,7 @@ def read_secret_file(path: str, max_bytes: int, *, what: str) -> tuple[str, int]
     Bytes that are not UTF-8 become lone surrogates. Of a file over `max_bytes` a little more than that is read, so that
     whoever looks at the text finds it too long.
     """
+    note(FilePath(path))
     try:
         # A pipe or a terminal would be waited for.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)

@@ -10,7 +10,8 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.catalog.auditspec import store_parts
+from tooldispatchd.audit.door import AuditStoreError, open_reader
+from tooldispatchd.catalog.auditspec import file_store
 from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.catalog.statedirectory import find_state_directory
 from tooldispatchd.config.configuration import Loaded
@@ -29,9 +30,11 @@ def file_examiners(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Exami
     config = loaded.catalog.config
     stores = {"audit.store": config.audit.store, "cache.store": config.cache.store}
     for key, store in stores.items():
-        kept = store_parts(store)[1] if store else ""
-        if kept:
-            yield Examiner("store", key, aside(partial(examine_directory, key, Path(kept).parent)))
+        kept = file_store(store) if store else None
+        if kept is not None:
+            yield Examiner("store", key, aside(partial(examine_directory, key, Path(kept[1]).parent)))
+        elif key == "audit.store" and store:
+            yield Examiner("store", key, aside(partial(examine_database, store)))
     state = find_state_directory(environ)
     if state is not None:
         yield Examiner("store", "state", aside(partial(examine_directory, "state", Path(state))))
@@ -65,6 +68,16 @@ def examine_file(path: Path) -> Diagnosis:
         health, advice = Health.WARNING, f"chown root {path}, or run the daemon as that user"
         said = f"user {status.st_uid}, who is neither root nor the daemon's, may change it"
     return Diagnosis(part="file", name=str(path), health=health, said=said, advice=advice)
+
+
+def examine_database(store: str) -> Diagnosis:
+    """Whether the audit's database lets the daemon in."""
+    try:
+        open_reader(store).close()
+    except AuditStoreError as error:
+        advice = "correct [audit] store, or what it needs"
+        return Diagnosis(part="store", name="audit.store", health=Health.WRONG, said=str(error), advice=advice)
+    return Diagnosis(part="store", name="audit.store", said="the database lets the daemon in")
 
 
 def examine_directory(key: str, directory: Path) -> Diagnosis:

@@ -4,9 +4,7 @@ It serves one channel on stdin and stdout, with a profile for each server, of th
 tool, no audit, no cache, no other place to listen. What a server needs of a session's workspace it finds in DIRECTORY.
 """
 
-import os
 import sys
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -17,10 +15,10 @@ from tooldispatchd.catalog.profiles import Profile, ServerUse
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.children.descriptors import occupy_standard, raise_limit
-from tooldispatchd.config.configuration import ConfigError, load_catalog
-from tooldispatchd.config.listen_values import parse_places
-from tooldispatchd.daemon.daemon import serve
+from tooldispatchd.config.configuration import ConfigError
+from tooldispatchd.daemon.daemon import DaemonStart, serve
 from tooldispatchd.daemon.logs import open_log
+from tooldispatchd.daemon.source import ConfigurationSource, Reading
 from tooldispatchd.daemon.systemd import Notifier
 
 
@@ -29,14 +27,28 @@ def main(config: str, directory: str) -> int:
     occupy_standard()
     raise_limit()
     try:
-        catalog = trial_catalog(load_catalog(Path(config), os.environ), directory)
+        source = TrialSource(Path(config), directory)
+        reading = source.read()
     except ConfigError as error:
         # Only what it runs or reads can have changed since the doctor read it.
         print(error, file=sys.stderr)  # noqa: T201  # to the doctor
         return 2
-    places, _ = parse_places(("stdio",), catalog.profiles)
-    run = partial(serve, catalog, places, (), notifier=Notifier({}), watchdog_s=None, logs_calls=False, agent_specs={})
-    return trio.run(partial(run, log=open_log("error", catalog.masker)))
+    masker = reading.catalog.masker
+    log = open_log("error", masker)
+    return trio.run(serve, DaemonStart(source, reading, (), Notifier({}), None, log, masker))
+
+
+class TrialSource(ConfigurationSource):
+    """A configuration, of which the trial makes its own."""
+
+    def __init__(self, path: Path, directory: str) -> None:
+        super().__init__(path, listen=("stdio",), standing="stdio")
+        self._directory = directory
+
+    def read(self) -> Reading:
+        """As of any configuration."""
+        reading = super().read()
+        return msgspec.structs.replace(reading, catalog=trial_catalog(reading.catalog, self._directory))
 
 
 def trial_catalog(catalog: Catalog, directory: str) -> Catalog:

@@ -31,7 +31,7 @@ async def test_where_descriptors_are_lacking_the_call_is_told(tmp_path: Path) ->
         open_family() as family,
         open_scratches(tmp_path, family) as scratches,
         open_launchers(family) as launchers,
-        open_python_plans(family, scratches, setup) as python,
+        open_python_plans(family, scratches) as python,
         trio.open_nursery() as background,
         trio.open_nursery() as home,
     ):

@@ -178,6 +178,10 @@ class Programs:
 
     def __init__(self, family: Family, bounds: ProgramBounds | None) -> None:
         self._family = family
+        self.equip(bounds)
+
+    def equip(self, bounds: ProgramBounds | None) -> None:
+        """From now on have these bounds, which do not change once they are there."""
         self._launchers = None if bounds is None else bounds.launchers
         self._scratches = None if bounds is None else bounds.scratches
         self._leaves = None if bounds is None else bounds.leaves

@@ -84,12 +84,18 @@ class AdministeredLog(Protocol):
     def detach(self, reader: LogReader) -> None: ...
 
 
+# Reads the configuration anew, for open sessions too where the argument is true.
+Reload = Callable[[bool], Awaitable[dict[str, object] | Fault]]
+
+
 class RunningDaemon(Protocol):
     """`Daemon`, as it is shown and ended."""
 
     started_at: float
     """In seconds since 1970."""
-    listening: tuple[str, ...]
+
+    @property
+    def listening(self) -> tuple[str, ...]: ...
 
     @property
     def channels(self) -> int: ...
@@ -103,8 +109,7 @@ class RunningDaemon(Protocol):
     def log_output(self) -> AdministeredLog: ...
     def stop(self) -> None: ...
 
-    reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None
-    """Reads the configuration anew, for open sessions too where the argument is true; None where it cannot."""
+    reload: Reload | None
 
 
 def is_owner(visitor: Visitor, *, own_uid: int) -> bool:

@@ -102,7 +102,6 @@ class ChannelHost:
         "_is_reading",
         "_is_resting",
         "_is_turn_over",
-        "_latest",
         "_machine",
         "_on_closed",
         "_outlet",
@@ -115,6 +114,7 @@ class ChannelHost:
         "_unsent",
         "_was_half_refused",
         "gate_key",
+        "latest",
         "share",
         "visitor",
     )
@@ -134,7 +134,7 @@ class ChannelHost:
         # A user who is a stranger here gets no more places by having more channels.
         own_key: Hashable = object() if runtime.state.open_sessions.is_at_home(visitor.uid) else visitor.uid
         self.gate_key = own_key if lineage is None else lineage.account.channel
-        self._latest = latest
+        self.latest = latest
         self._services = runtime.services
         self._state = runtime.state
         self._owed = runtime.state.owed
@@ -191,7 +191,7 @@ class ChannelHost:
             self._was_half_refused = True
             memory, who = self._state.memory, self.visitor
             shown = {"uid": who.uid, "pid": who.pid, "held": memory.held, "limit": memory.max_bytes}
-            self._latest().setup.log.warning("line refused for want of memory", **shown)
+            self.latest().setup.log.warning("line refused for want of memory", **shown)
 
     def _drop_half(self) -> None:
         self._half.resize(0)
@@ -235,7 +235,7 @@ class ChannelHost:
 
     def _refill(self) -> int:
         """Give the channel its lines of the time that has passed; how many of them this turn may serve."""
-        limit = self._latest().setup.limits.lines_per_s
+        limit = self.latest().setup.limits.lines_per_s
         now = trio.current_time()
         # A second later there is room again, however much was sent.
         self._allowance = min(limit, max(-limit, self._allowance) + (now - self._counted_at) * limit)
@@ -253,7 +253,7 @@ class ChannelHost:
         self._services.home.start_soon(self._await_heavy, line, self._heavy)
 
     async def _await_heavy(self, line: bytes | bytearray, scope: trio.CancelScope) -> None:
-        limit = self._latest().setup.limits.max_line_bytes
+        limit = self.latest().setup.limits.max_line_bytes
         with scope:
             self._read.append(await self._services.checking.read_line(line, limit, turns=(self.gate_key, self)))
         if scope.cancelled_caught:
@@ -297,7 +297,7 @@ class ChannelHost:
 
     def gone(self, why: str) -> None:
         """The peer has left: cancel all calls, and serve no line any more."""
-        self._latest().setup.log.debug("channel gone", why=why)
+        self.latest().setup.log.debug("channel gone", why=why)
         self._roster.is_closing = True
         if self._hearing is not Hearing.CLOSED:
             self._hearing = Hearing.DEAF
@@ -327,7 +327,7 @@ class ChannelHost:
     def has_answered(self, size: int) -> None:
         """An answer of `size` bytes lies among the outgoing lines."""
         self._unsent += size
-        self._is_turn_over = self._unsent >= self._latest().setup.limits.out_buffer_bytes
+        self._is_turn_over = self._unsent >= self.latest().setup.limits.out_buffer_bytes
 
     def _send(self) -> None:
         while self._owed:
@@ -341,6 +341,11 @@ class ChannelHost:
             self._outlet.write(lines)  # type: ignore[arg-type]  # mypy does not take `type` for what it says
 
     # --- the daemon's side ---
+
+    @property
+    def sessions(self) -> list[Session]:
+        """Those that are there now."""
+        return list(self._roster)
 
     def drain(self) -> None:
         """Take no more requests; what runs is finished."""
@@ -363,11 +368,13 @@ class ChannelHost:
     @property
     def may_administer(self) -> bool:
         """Whether who speaks here may see what the daemon does, and change it."""
-        setup = self._latest().setup
+        setup = self.latest().setup
         if self._is_called or self._services.admin is None:
             return False
         if setup.catalog.has_administrators:
-            return bool(self._roster.administrators)
+            # By the latest configuration, also where a session goes on under an older one.
+            profiles = setup.catalog.profiles
+            return any(name in profiles and profiles[name].admin for name in self.administrators)
         if self._is_owner is None:
             self._is_owner = is_owner(self.visitor, own_uid=setup.uid)
         return self._is_owner
@@ -484,7 +491,7 @@ class ChannelHost:
 
     @property
     def _flooded(self) -> Fault:
-        return too_many("lines_per_s", self._latest().setup.limits.lines_per_s)
+        return too_many("lines_per_s", self.latest().setup.limits.lines_per_s)
 
     def _request(self, request: Request) -> None:
         body = body_of(request)

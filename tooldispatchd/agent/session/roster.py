@@ -249,6 +249,8 @@ class Roster:
                 return found
             workspace = found
         machine = SessionMachine(self._outgoing, agent=agent)
+        # It would keep the whole line that it stands in.
+        spec = None if hello is None or isinstance(hello.spec, UnsetType) else hello.spec.copy()
         if hello is not None:
             machine.greet(hello, line=line)
         elif self._lineage is None:
@@ -259,7 +261,7 @@ class Roster:
         state.sessions += 1
         if lineage is not None:
             lineage.number = state.sessions
-        session = Session(runtime, self._host, machine, lineage, profile=profile, workspace=workspace)
+        session = Session(runtime, self._host, machine, lineage, profile=profile, workspace=workspace, spec=spec)
         # Last: a session that could not be made would never leave.
         state.open_sessions.enter(self._visitor.uid)
         if agent is None:

@@ -224,6 +224,10 @@ class Keeper:
             self.moved = ignore
             del self._batch_done, self._changed, self._make
 
+    def hear(self, changed: Callable[[], None]) -> None:
+        """Have another be told when the tools have changed."""
+        self._changed = changed
+
     def _tell_lost(self) -> None:
         """The connection has ended; one that never opened was told of then."""
         if self._opened_at is not None and self._lost is not None and not self._is_over():

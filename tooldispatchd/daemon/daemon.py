@@ -25,7 +25,7 @@ import trio
 
 from tooldispatchd.agent.faults import DRAINING, too_many
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
-from tooldispatchd.agent.session.administration import Reload
+from tooldispatchd.agent.session.administration import ReadConfiguration, Reload
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
@@ -126,6 +126,7 @@ class Daemon:
         self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
         self.started_at = time.time()
         self.reload: Reload | None = None
+        self.configuration: Callable[[], ReadConfiguration] | None = None
         self.turns = LongestTurn()
         self._connected = Census({os.geteuid(), 0})
         self._stopping = trio.Event()
@@ -452,6 +453,7 @@ async def serve(start: DaemonStart) -> int:
                 receive = partial(daemon.receive_signals, reload=reloader.ask, kill_children=family.kill_all)
                 background.start_soon(receive, signals)
                 async with _kept_answers(runtime):
+                    daemon.configuration = generations.configuration
                     runtime.services.admin = AdminDoor(daemon, daemon.latest)
                     daemon.serve(opened)
                     await _run(daemon, front, start)

@@ -453,7 +453,7 @@ async def serve(start: DaemonStart) -> int:
                 receive = partial(daemon.receive_signals, reload=reloader.ask, kill_children=family.kill_all)
                 background.start_soon(receive, signals)
                 async with _kept_answers(runtime):
-                    daemon.configuration = generations.configuration
+                    daemon.reload, daemon.configuration = reloader.answer, generations.configuration
                     runtime.services.admin = AdminDoor(daemon, daemon.latest)
                     daemon.serve(opened)
                     await _run(daemon, front, start)

@@ -30,6 +30,7 @@ from tooldispatchd.daemon.openplaces import AFTER_START, OpenPlaces
 from tooldispatchd.daemon.source import ConfigurationSource
 from tooldispatchd.daemon.systemd import Notifier
 from tooldispatchd.daemon.webside import WebSide
+from tooldispatchd.wire.faults import Code, Fault
 
 # Of `[limits]` those of which the daemon has one account, gate or buffer for all generations.
 FIXED_LIMITS: Final = (
@@ -149,6 +150,13 @@ class Reloader:
             finally:
                 self._notifier.reloaded()
             return reloaded
+
+    async def answer(self, applies: bool) -> dict[str, object] | Fault:  # noqa: FBT001  # as administrators ask
+        """As `reload`, for an administrator: what has changed, or what is wrong."""
+        try:
+            return msgspec.structs.asdict(await self.reload(applies=applies))
+        except ReloadError as error:
+            return Fault(Code.INVALID_REQUEST, str(error), {"problems": error.problems})
 
     async def _reload(self) -> Reloaded:
         with self._family.strangers():

@@ -13,13 +13,13 @@ from typing import Literal
 from msgspec import UNSET, Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
-from tooldispatchd.agent.calls.atonce import answer_at_once, ran_at_once
+from tooldispatchd.agent.calls.atonce import answer_at_once
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Plan
 from tooldispatchd.agent.calls.checking import HEAVY
 from tooldispatchd.agent.calls.inflight import NO_TOOL, InFlight
 from tooldispatchd.agent.calls.sessionchannel import Lookup, SessionChannel
 from tooldispatchd.agent.calls.unpacking import unpack
-from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE
+from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, ran_at_once
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.changes import Changes

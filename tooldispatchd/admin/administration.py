@@ -58,6 +58,7 @@ class Administration:
             "servers": views.servers,
             "tools": views.tools,
             "config": views.config,
+            "metrics": views.metrics,
         }
         self._acts = acts = Acts(daemon, latest)
         self._changes: Final[dict[str, Callable[[AdminReq], Awaitable[Made]]]] = {

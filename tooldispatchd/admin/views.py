@@ -15,6 +15,7 @@ from tooldispatchd.admin.status import status_view
 from tooldispatchd.admin.tools import tool_counts
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import RunningDaemon
+from tooldispatchd.metrics.rendering import pieces
 from tooldispatchd.wire.messages import AdminReq
 
 
@@ -75,6 +76,12 @@ class Views:
         await entries.fill(keys_of(self._latest().setup.catalog.config), lambda key: (key_view(*key, origin_of),))
         head = b"" if configuration is None else msgspec.json.encode(shown_source(configuration))[1:-1] + b","
         return b"{" + head + _lists(keys=entries)[1:]
+
+    async def metrics(self, _asked: AdminReq) -> bytes:
+        """What was counted, as Prometheus reads it."""
+        runtime = self._latest()
+        text = "".join([piece async for piece in in_turns(pieces(self._daemon, runtime))])
+        return runtime.setup.catalog.masker.mask_bytes(msgspec.json.encode({"text": text}))
 
     def _entries(self) -> EntryList:
         return EntryList(self._latest().setup.catalog.masker)

@@ -158,9 +158,10 @@ async def test_a_right_that_the_latest_configuration_has_not_is_none(autojump_cl
         agent = Agent(runtime)
         host = ChannelHost(lambda: latest[-1], agent.channel, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
         host.received(b'{"__port":"hello","profile":"operator"}\n')
-        assert host.may_administer
+        rights = [host.may_administer]
         latest.append(Runtime(setup, runtime.services, runtime.state))
-        assert not host.may_administer
+        rights.append(host.may_administer)
+        assert rights == [True, False]
         host.gone("it ended")
         await agent.end_input()
 

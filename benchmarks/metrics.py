@@ -1,6 +1,7 @@
 """What it costs to count calls, which every call pays; and what a scrape costs, by how many tools there are."""
 
 import timeit
+from collections.abc import Callable
 from contextlib import suppress
 from time import thread_time
 from typing import Final
@@ -10,11 +11,13 @@ import trio
 from benchmarks.harness import Bar, Table, run_alone
 from benchmarks.policy import DONE, SilentLog
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
+from tooldispatchd.agent.session.administration import ReadConfiguration, Reload
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.tally import MAX_TOOLS, ToolTally
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.children.family import open_family
+from tooldispatchd.daemon.logs import LEVELS, LogOutput, LogSink, render_json
 from tooldispatchd.front.timer import Timer
 from tooldispatchd.metrics.rendering import pieces
 
@@ -30,6 +33,9 @@ class NothingRuns:
 
     channels = turned_away = lost_lines = turns_taken = 0
     longest_turn = (0.0, "")
+    log_output = LogOutput(LogSink(-1), render_json, level=LEVELS["info"])
+    reload: Reload | None = None
+    configuration: Callable[[], ReadConfiguration] | None = None
 
 
 class Counted:

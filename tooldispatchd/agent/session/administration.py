@@ -11,6 +11,8 @@ a profile, any process below the daemon: a tool must not rule what runs it.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
+import msgspec
+
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.children.ancestry import is_descendant
 from tooldispatchd.wire.faults import Code, Fault
@@ -84,6 +86,23 @@ class AdministeredLog(Protocol):
     def detach(self, reader: LogReader) -> None: ...
 
 
+class ReadConfiguration(msgspec.Struct, frozen=True):
+    """What the latest generation was read from, and when, in seconds since 1970.
+
+    `origin_of` says in which file and line what stands at a path was written; None where it was not.
+    """
+
+    path: str
+    sha256: str
+    loaded_at: float
+    generation: int
+    origin_of: Callable[[tuple[str | int, ...]], str | None]
+
+
+# Reads the configuration anew, for open sessions too where the argument is true.
+Reload = Callable[[bool], Awaitable[dict[str, object] | Fault]]
+
+
 class CountedDaemon(Protocol):
     """`Daemon`, as far as its numbers go."""
 
@@ -121,8 +140,8 @@ class RunningDaemon(CountedDaemon, Protocol):
     def log_output(self) -> AdministeredLog: ...
     def stop(self) -> None: ...
 
-    reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None
-    """Reads the configuration anew, for open sessions too where the argument is true; None where it cannot."""
+    reload: Reload | None
+    configuration: Callable[[], ReadConfiguration] | None
 
 
 def is_owner(visitor: Visitor, *, own_uid: int) -> bool:

@@ -99,7 +99,7 @@ async def _calls(audit: AuditSink | None, rounds: int) -> dict[str, tuple[float,
     assert isinstance(built, Catalog)
     async with open_family() as family, trio.open_nursery() as home:
         log = SilentLog()
-        setup = Setup(built, log, logs_calls=False, uid=0)
+        setup = Setup(built, log, uid=0)
         timer, checking = Timer(log), Checking(IN_PLACE)
         services = Services(setup, timer=timer, home=home, family=family, checking=checking, audit=audit)
         runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))

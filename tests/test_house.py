@@ -34,6 +34,8 @@ GUARDS: Final = {
         "tooldispatchd/front/front.py",
         "tooldispatchd/front/timer.py",
         "tooldispatchd/daemon/daemon.py",
+        # What an administrator asked for on it.
+        "tooldispatchd/admin/administration.py",
     },
     "a reload": {"tooldispatchd/daemon/reloading.py"},
 }

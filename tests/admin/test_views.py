@@ -1,54 +1,16 @@
 """What an administrator is shown: sessions and calls, without what calls are given and give."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
+import msgspec
 import pytest
 from trio.testing import MockClock
 
-from tests.agent.fakes import Agent, HeldPlan, open_runtime
-from tooldispatchd.admin.administration import MAX_OPEN, Administration
-from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.catalog.catalog import Catalog, build_catalog
-from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec
+from tests.admin.running import administered, ask
+from tests.agent.fakes import HeldPlan
+from tooldispatchd.admin.administration import MAX_OPEN
+from tooldispatchd.admin.pieces import EntryList
+from tooldispatchd.catalog.masker import NO_SECRETS
+from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.wire.messages import AdminReq
-
-
-class Running:
-    """A daemon that runs, as it is shown."""
-
-    started_at = 0.0
-    listening: tuple[str, ...] = ("unix:/run/dispatch.sock",)
-    channels = 1
-    is_stopping = False
-    longest_turn = (0.0021, "front")
-
-    def stop(self) -> None:
-        self.is_stopping = True
-
-
-@asynccontextmanager
-async def administered(limits: LimitsSpec | None = None, *plans: HeldPlan) -> AsyncIterator[tuple[Runtime, Agent]]:
-    """A runtime whose default profile administers it, and an agent that has said hello."""
-    built = build_catalog(Config(limits=limits or LimitsSpec(), agents={"default": ProfileSpec(admin=True)}))
-    assert isinstance(built, Catalog)
-    async with open_runtime(built, *plans) as runtime:
-        runtime.services.admin = Administration(Running(), lambda: runtime)
-        agent = Agent(runtime)
-        await agent.say({"__port": "hello"})
-        await agent.hear()
-        yield runtime, agent
-
-
-async def ask(agent: Agent, ask: str, **fields: object) -> dict[str, object]:
-    """The value that is answered."""
-    await agent.say({"__port": "admin_req", "id": "a", "ask": ask, **fields})
-    answer = await agent.hear()
-    assert isinstance(answer, dict)
-    assert answer["__port"] == "admin_resp", answer
-    value = answer["value"]
-    assert isinstance(value, dict)
-    return value
 
 
 async def test_the_daemon_as_a_whole_is_shown(autojump_clock: MockClock) -> None:
@@ -84,7 +46,7 @@ async def test_calls_in_flight_are_shown_by_where_they_are_and_never_by_their_in
         ("1", "running", None),
         ("2", "waiting", "own_place"),
     ]
-    assert none == {"calls": []}
+    assert none == {"calls": [], "ended": []}
 
 
 async def test_sessions_are_shown_with_what_they_do(autojump_clock: MockClock) -> None:
@@ -137,3 +99,36 @@ async def test_what_was_asked_for_before_the_end_of_the_input_is_answered(autoju
         ["admin_resp", "bye"],
         ["bye", "admin_resp"],
     )
+
+
+async def test_calls_that_ended_are_shown_by_how_and_tools_by_how_often(autojump_clock: MockClock) -> None:
+    held = HeldPlan()
+    async with administered(LimitsSpec(), held) as (_, agent):
+        await agent.call("1", "held")
+        await agent.pause(0.5)
+        held.finish("1")
+        await agent.hear()
+        await agent.call("2", "no such tool, and a name that is far too long: " + "x" * 1000)
+        await agent.hear()
+        await agent.call("3", "held")
+        calls, tools = await ask(agent, "calls"), await ask(agent, "tools")
+        held.finish("3")
+        await agent.end_input()
+    ended, counts = calls["ended"], tools["tools"]
+    assert isinstance(ended, list)
+    assert isinstance(counts, list)
+    assert [(each["id"], each["outcome"], each["took_s"]) for each in ended] == [
+        ("1", "ok", 0.5),
+        ("2", "unknown_tool", 0),
+    ]
+    assert len(ended[1]["tool"]) == 128
+    shown = [(each["name"], each["calls"], each["faults"], each["in_flight"], each.get("p50_ms")) for each in counts]
+    assert shown == [("held", 1, {}, 1, 500.0), ("", 1, {"unknown_tool": 1}, 0, 0.0)]
+
+
+async def test_a_list_that_is_too_long_says_how_much_is_left_out(autojump_clock: MockClock) -> None:
+    entries = EntryList(NO_SECRETS)
+    long = AdminReq("x" * 1_000_000, "sessions")
+    await entries.fill(range(7), lambda _: (long,))
+    assert entries.left_out == 2
+    assert len(msgspec.json.decode(entries.json)) == 5

@@ -1,5 +1,8 @@
 """A daemon that an administrator looks at and changes while it runs; and tools that try to."""
 
+import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.daemon.spawned import Daemon, daemon_on, without_places
+from tests.daemon.spawned import Daemon, daemon_on, until, without_places
 from tooldispatchd.client.blocking import connect
 
 # It asks for the status itself, and has a process ask that it has left to the daemon; it gives what both are told.
@@ -65,6 +68,61 @@ def test_no_process_below_the_daemon_rules_it(daemon: Daemon) -> None:
     with daemon.agent() as agent:
         told = agent.ask("ruler", {})
     assert told["content"] == '[[false,"not_allowed"],[false,"not_allowed"]]'
+
+
+def run(daemon: Daemon, *words: str) -> tuple[int, str, str]:
+    """The exit code of a command, what it printed, and what it complained of."""
+    command = [sys.executable, "-m", "tooldispatchd", *words, "--socket", str(daemon.path)]
+    ended = subprocess.run(command, env=without_places(), capture_output=True, text=True, timeout=20, check=False)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def test_a_call_is_ended_by_a_command_and_the_log_says_by_whom(daemon: Daemon) -> None:
+    with daemon.agent() as agent:
+        agent.hello("default")
+        agent.call("7", "stuck", {})
+        until(lambda: '"in_flight": 1' in run(daemon, "status", "--json")[1])
+        with connect(str(daemon.path)) as client:
+            sessions = client.admin("sessions")["sessions"]
+        assert isinstance(sessions, list)
+        number = str(sessions[0]["number"])
+        assert run(daemon, "end", "call", number, "7") == (0, f"call 7 of session {number} is ended\n", "")
+        assert json.loads(agent.hear()["content"])["error"] == "cancelled"
+        assert run(daemon, "end", "call", number, "7")[::2] == (
+            1,
+            "tooldispatchd: unknown_target: there is no such call\n",
+        )
+        lines = [json.loads(line) for line in daemon.log.read_text().splitlines()]
+    (first, _) = [line for line in lines if line["event"] == "daemon administered"]
+    assert (first["ask"], first["call"], first["uid"], first["pid"] > 0) == ("end", "7", os.geteuid(), True)
+
+
+def test_status_draws_what_there_is(daemon: Daemon) -> None:
+    code, drawn, complaint = run(daemon, "status")
+    assert (code, complaint) == (0, "")
+    assert drawn.startswith("daemon     serving for ")
+    assert max(map(len, drawn.splitlines())) <= 80
+
+
+def test_the_log_is_followed_at_a_level_of_its_readers_own(daemon: Daemon) -> None:
+    with connect(str(daemon.path)) as client, daemon.agent() as agent:
+        agent.hello("default")
+        notes = client.follow("log", tick_s=0.1, level="debug", tool="echo")
+        assert next(notes) is None
+        assert agent.ask("echo", "x")["content"] == '"x"'
+        note = next(found for found in notes if found is not None)
+        assert (note.value["event"], note.value["tool"], note.dropped) == ("call answered", "echo", 0)
+        notes.close()
+    assert '"call answered"' not in daemon.log.read_text()
+
+
+def test_a_daemon_that_does_not_answer_is_given_up(daemon: Daemon) -> None:
+    os.kill(daemon.process.pid, signal.SIGSTOP)
+    try:
+        told = run(daemon, "status", "--timeout", "0.5")
+    finally:
+        os.kill(daemon.process.pid, signal.SIGCONT)
+    assert told == (3, "", "tooldispatchd: the daemon did not answer within 0.5 s\n")
 
 
 def test_what_answers_administrators_is_loaded_with_their_first_line(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ async def in_turns(things: Iterable[ThingT]) -> AsyncIterator[ThingT]:
             until = perf_counter() + TURN_S
 
 
-class Listing:
+class EntryList:
     """The entries of one list, encoded; `left_out` are those for which there was no room."""
 
     def __init__(self, masker: Masker) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -10,10 +10,10 @@ import msgspec
 
 from tooldispatchd.admin.pieces import in_turns
 from tooldispatchd.admin.sessions import still_open
+from tooldispatchd.admin.tools import ToolCounts, tool_counts
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import RunningDaemon
 from tooldispatchd.agent.session.session import Session
-from tooldispatchd.calls.tally import ERROR, OK
 from tooldispatchd.wire.version import VERSION
 
 # A limit is near from this part of it on.
@@ -80,6 +80,12 @@ class TurnShown(msgspec.Struct, frozen=True):
     task: str
 
 
+class LogShown(msgspec.Struct, frozen=True):
+    """The level from which on the log is written."""
+
+    level: str
+
+
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to `status`."""
 
@@ -97,16 +103,21 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     processes: ProcessesShown
     memory: MemoryShown
     near: list[NearLimit]
+    slowest: list[ToolCounts]
+    """By the time that most of their calls take."""
+    failing: list[ToolCounts]
+    """By how many of their calls had a fault or an error."""
     longest_turn: TurnShown
+    log: LogShown
 
 
 async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterable[Session]) -> StatusView:
     """The whole daemon, now; its `sessions` are counted in turns."""
     state, services, limits = runtime.state, runtime.services, runtime.setup.limits
     in_flight = waiting = jobs = 0
-    ended = [tally.counts() for tally in (*state.tallies.tools(), state.tallies.none)]
-    answered = sum(sum(counts.values()) for counts in ended)
-    faults = answered - sum(counts.get(word, 0) for counts in ended for word in (OK, ERROR))
+    tools = [tool_counts(tally) async for tally in in_turns((*state.tallies.tools(), state.tallies.none))]
+    answered = sum(tool.calls for tool in tools)
+    faults = sum(sum(tool.faults.values()) for tool in tools)
     async for session in in_turns(still_open(sessions, state)):
         for call in session.in_flight or ():
             in_flight += 1
@@ -138,8 +149,16 @@ async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterabl
             memory.held, memory.max_bytes, _resident(), [UserShown(*each) for each in memory.greediest(SHOWN)]
         ),
         near=[NearLimit(name, used, of) for name, (used, of) in uses.items() if used >= NEAR * of],
+        slowest=_most(tools, lambda tool: tool.p95_ms or 0.0),
+        failing=_most(tools, lambda tool: tool.errors + sum(tool.faults.values())),
         longest_turn=TurnShown(round(took_s * 1000, 1), task),
+        log=LogShown(daemon.log_output.level),
     )
+
+
+def _most(tools: list[ToolCounts], rank: Callable[[ToolCounts], float]) -> list[ToolCounts]:
+    """Those with most of it, of which they have any."""
+    return sorted((tool for tool in tools if rank(tool) > 0), key=rank, reverse=True)[:SHOWN]
 
 
 def _resident() -> int | None:

@@ -36,6 +36,7 @@ from tooldispatchd.calls.gate import Gate, GateVerdict, Turns, kept_of
 from tooldispatchd.calls.hints import Hints
 from tooldispatchd.calls.memory import Holding, Memory
 from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.calls.recent import RecentCalls
 from tooldispatchd.calls.refusals import Refusals
 from tooldispatchd.calls.stages import StepOrder
 from tooldispatchd.calls.tally import Tallies
@@ -182,6 +183,7 @@ class DaemonState:
         self.refusals: Final = Refusals()
         self.hints: Final = Hints()
         self.tallies: Final = Tallies()
+        self.recent: Final = RecentCalls()
         # Servers whose requests are queued: each is told in one write, at the end of the turn that queued them.
         self.owed: Final[set[Flushable]] = set()
         self.sessions = 0  # opened so far; numbers them in the log

@@ -120,8 +120,7 @@ def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
         log.warning("configuration", detail=warning)
     if handed and not any(place.kind == "systemd" for place in reading.places):
         log.warning("sockets not used", names=[name for _, name in handed], detail='no place to listen is "systemd"')
-    logs_calls = arguments.log_level == "debug"
-    return DaemonStart(source, reading, handed, notifier, watchdog_s, log, masker, logs_calls)
+    return DaemonStart(source, reading, handed, notifier, watchdog_s, log, masker)
 
 
 def _prepare_process() -> None:

@@ -10,7 +10,7 @@ everything else that comes, and runs the callbacks that `hello` was given; these
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, overload
 
@@ -329,7 +329,7 @@ class Client(Agent):
         answer = self._waiting.question(self._waiting.conversation.admin(ask, fields), AdminResp)
         return _decode_value(answer.value)
 
-    def follow(self, ask: str, *, tick_s: float, **fields: object) -> Iterator[Followed | None]:
+    def follow(self, ask: str, *, tick_s: float, **fields: object) -> Generator[Followed | None, None, None]:
         """What a subscription tells, as it comes; None after each `tick_s` seconds without any. Leaving it ends it."""
         waiting = self._waiting
         waiting.renew()

@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from time import thread_time
@@ -39,7 +39,7 @@ from tooldispatchd.daemon.equipment import Equipment, EquipmentError, open_equip
 from tooldispatchd.daemon.generations import Generations, prepare
 from tooldispatchd.daemon.heap import Heap
 from tooldispatchd.daemon.listeners import ListenError
-from tooldispatchd.daemon.logs import DaemonLog
+from tooldispatchd.daemon.logs import DaemonLog, LogOutput
 from tooldispatchd.daemon.openplaces import OpenPlaces
 from tooldispatchd.daemon.reloading import Reloader
 from tooldispatchd.daemon.source import ConfigurationSource, Reading
@@ -124,6 +124,8 @@ class Daemon:
         self._pairs = 0
         self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
         self.started_at = time.time()
+        # Has the configuration read anew, and may apply it to open sessions.
+        self.reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None = None
         self.turns = LongestTurn()
         self._connected = Census({os.geteuid(), 0})
         self._stopping = trio.Event()
@@ -282,6 +284,11 @@ class Daemon:
         return self.places.texts
 
     @property
+    def log_output(self) -> LogOutput:
+        """Where the log goes."""
+        return self._log.output
+
+    @property
     def status(self) -> str:
         """The state in a few words, for the service manager."""
         words = f"{self._state.open_sessions.total} sessions, {len(self._channels)} channels"
@@ -378,7 +385,6 @@ class DaemonStart(msgspec.Struct, frozen=True):
     watchdog_s: float | None
     log: DaemonLog
     masker: Masker
-    logs_calls: bool
 
 
 async def serve(start: DaemonStart) -> int:
@@ -395,7 +401,7 @@ async def serve(start: DaemonStart) -> int:
         # Signals drain from here on: whoever reads that the daemon is ready may stop it at once.
         opened = open_doors(reading.places, start.handed, reading.catalog)
         bound.callback(close_all, opened)
-        prepared = prepare(reading, log, start.masker, logs_calls=start.logs_calls)
+        prepared = prepare(reading, log, start.masker)
         # After the last agent has ended, which needs them.
         bound.callback(prepared.specs.close)
         try:
@@ -442,6 +448,7 @@ async def serve(start: DaemonStart) -> int:
                     log=log,
                     notifier=start.notifier,
                 )
+                daemon.reload = reloader.answer
                 background.start_soon(reloader.run)
                 receive = partial(daemon.receive_signals, reload=reloader.ask, kill_children=family.kill_all)
                 background.start_soon(receive, signals)

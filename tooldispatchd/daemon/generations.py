@@ -42,9 +42,7 @@ class PreparedSetup(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-def prepare(
-    reading: Reading, log: Log, masker: Masker, *, logs_calls: bool, changed: Iterable[str] = ()
-) -> PreparedSetup:
+def prepare(reading: Reading, log: Log, masker: Masker, *, changed: Iterable[str] = ()) -> PreparedSetup:
     """The setup of a reading, with the files that its agents are told of. Raises `EquipmentError`.
 
     Every generation masks with the one `masker` of the daemon: what one of them knows no other one tells.
@@ -54,7 +52,7 @@ def prepare(
         # What is imported now is imported before anybody waits for it.
         preload_ways(catalog)
         paths = specs.enter_context(open_agent_specs(catalog, os.environ))
-        setup = Setup(catalog, log, logs_calls=logs_calls, uid=os.geteuid(), agent_specs=paths)
+        setup = Setup(catalog, log, uid=os.geteuid(), agent_specs=paths)
         return PreparedSetup(
             reading, setup, specs.pop_all(), reading.catalog.masker.secrets, tuple(changed), reading.warnings
         )

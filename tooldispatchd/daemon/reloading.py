@@ -30,6 +30,7 @@ from tooldispatchd.daemon.openplaces import AFTER_START, OpenPlaces
 from tooldispatchd.daemon.source import ConfigurationSource
 from tooldispatchd.daemon.systemd import Notifier
 from tooldispatchd.daemon.webside import WebSide
+from tooldispatchd.wire.faults import Code, Fault
 
 # Of `[limits]` those of which the daemon has one account, gate or buffer for all generations.
 FIXED_LIMITS: Final = (
@@ -125,6 +126,14 @@ class Reloader:
         if self._watch is not None:
             self._watch.follow(self._source.stamps if is_wanted else {})
 
+    async def answer(self, applies: bool) -> dict[str, object] | Fault:  # noqa: FBT001  # as an administrator's line says it
+        """As `reload`, for an administrator: what has changed, or the fault with the problems."""
+        try:
+            reloaded = await self.reload(applies=applies)
+        except ReloadError as error:
+            return Fault(Code.INVALID_REQUEST, str(error), {"problems": list(error.problems)})
+        return {"changed": list(reloaded.changed), "warnings": list(reloaded.warnings)}
+
     async def reload(self, *, applies: bool = False) -> Reloaded:
         """Take what the files say now. Raises `ReloadError`, with what is wrong in the log too.
 
@@ -186,7 +195,6 @@ class Reloader:
                 msgspec.structs.replace(reading, catalog=catalog, warnings=(*reading.warnings, *fixed)),
                 self._log,
                 before.catalog.masker,
-                logs_calls=before.logs_calls,
                 changed=changed,
             )
         finally:

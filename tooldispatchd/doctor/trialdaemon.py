@@ -35,7 +35,7 @@ def main(config: str, directory: str) -> int:
         return 2
     masker = reading.catalog.masker
     log = open_log("error", masker)
-    return trio.run(serve, DaemonStart(source, reading, (), Notifier({}), None, log, masker, logs_calls=False))
+    return trio.run(serve, DaemonStart(source, reading, (), Notifier({}), None, log, masker))
 
 
 class TrialSource(ConfigurationSource):

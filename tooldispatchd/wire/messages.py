@@ -183,15 +183,11 @@ class Ping(msgspec.Struct, tag_field="__port", tag="ping"):
 
 
 class AdminReq(msgspec.Struct, tag_field="__port", tag="admin_req"):
-    """Ask the daemon about itself, or change it; answered by `admin_resp`, or refused by `fault`.
-
-    `ask` says what for; the other fields say of what, and which of them an `ask` reads is the daemon's to know.
-    """
+    """Ask the daemon about itself, or change it; answered by `admin_resp`. `ask` says what for, all else of what."""
 
     id: Id
     ask: str
     of: str | None = None
-    """The subscription, by its id."""
     session: int | None = None
     agent: AgentName | None = None
     tool: str | None = None
@@ -199,6 +195,7 @@ class AdminReq(msgspec.Struct, tag_field="__port", tag="admin_req"):
     call: str | None = None
     job: str | None = None
     level: str | None = None
+    apply: bool | None = False
 
 
 class PongSaid(msgspec.Struct, tag_field="__port", tag="pong"):

@@ -11,7 +11,7 @@ from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.calls.checking import HEAVY
 from tooldispatchd.agent.calls.sessionchannel import SessionCalls, SessionChannel
-from tooldispatchd.agent.faults import queue_full
+from tooldispatchd.agent.faults import queue_full, ran_at_once
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.calls.outcome import Answer, Outcome, content_in, utf8_size
 from tooldispatchd.wire.faults import Code, Fault
@@ -93,8 +93,3 @@ def _tell_of(events: Events | None, body: ShortReq, plan: Plan, outcome: Outcome
     if not isinstance(outcome, Fault) or outcome.code is not Code.INVALID_INPUT:
         events.tool_started(names, body.name, provider=plan.provider, queued_s=0.0)
     events.tool_finished(names, body.name, outcome, took_s=took_s)
-
-
-def ran_at_once(fault: Fault) -> Fault:
-    """The fault of a tool that answers at once, with whether the tool may have begun."""
-    return fault.ran(may_have=fault.code is not Code.INVALID_INPUT)

@@ -224,7 +224,7 @@ async def shaped(runtime: Runtime, call: Call, result: object, output: Check) ->
 
 def log_stderr(runtime: Runtime, call: Call, stderr: str) -> None:
     """Log at debug what a program wrote to stderr though it succeeded: of one that failed the agent is told."""
-    if stderr and runtime.setup.logs_calls:
+    if stderr and runtime.setup.log.tells_calls:
         where = {"session": call.context.lineage.number, "id": call.id, "tool": call.name}
         runtime.setup.log.debug("stderr of a program", **where, stderr_tail=stderr)
 

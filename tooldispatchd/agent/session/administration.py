@@ -8,6 +8,7 @@ daemon's own user, or root, at a socket that it listens on. An agent that anothe
 a profile, any process below the daemon: a tool must not rule what runs it.
 """
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from tooldispatchd.agent.session.entrance import Visitor
@@ -61,6 +62,28 @@ class AdminSide(Protocol):
         """The channel is no more."""
 
 
+class LogReader(Protocol):
+    """Who reads the log beside its sink. Both methods may be called in any thread, and neither waits."""
+
+    level: str
+
+    def has_room_for(self, fields: Mapping[str, object]) -> bool:
+        """Whether a line with these fields is wanted, and can be taken; one that is and cannot be is counted."""
+
+    def take(self, line: bytes) -> None:
+        """One line, an object in JSON."""
+
+
+class AdministeredLog(Protocol):
+    """The `LogOutput` of the daemon."""
+
+    @property
+    def level(self) -> str: ...
+    def set_level(self, level: str) -> None: ...
+    def attach(self, reader: LogReader) -> None: ...
+    def detach(self, reader: LogReader) -> None: ...
+
+
 class RunningDaemon(Protocol):
     """`Daemon`, as it is shown and ended."""
 
@@ -78,7 +101,12 @@ class RunningDaemon(Protocol):
     def longest_turn(self) -> tuple[float, str]:
         """Seconds of processor time, and the task's name."""
 
+    @property
+    def log_output(self) -> AdministeredLog: ...
     def stop(self) -> None: ...
+
+    reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None
+    """Reads the configuration anew, for open sessions too where the argument is true; None where it cannot."""
 
 
 def is_owner(visitor: Visitor, *, own_uid: int) -> bool:

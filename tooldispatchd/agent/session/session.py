@@ -13,16 +13,17 @@ from typing import Literal
 from msgspec import UNSET, Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
-from tooldispatchd.agent.calls.atonce import answer_at_once, ran_at_once
+from tooldispatchd.agent.calls.atonce import answer_at_once
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Plan
 from tooldispatchd.agent.calls.checking import HEAVY
 from tooldispatchd.agent.calls.inflight import NO_TOOL, InFlight
 from tooldispatchd.agent.calls.sessionchannel import Lookup, SessionChannel
 from tooldispatchd.agent.calls.unpacking import unpack
-from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE
+from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, ran_at_once
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.changes import Changes
+from tooldispatchd.agent.session.endings import note_ended
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
@@ -30,7 +31,7 @@ from tooldispatchd.agent.session.moving import Formers, profile_in
 from tooldispatchd.agent.session.notes import ServerNotes
 from tooldispatchd.agent.session.offering import Offering, prompt_in
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
-from tooldispatchd.agent.steps.auditing import AuditedCall, audit_of
+from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit, audit_of
 from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.toolset import Toolset
@@ -62,7 +63,6 @@ class Session:
         "_is_forced",
         "_is_searched",
         "_log",
-        "_logs_calls",
         "_next",
         "_offering",
         "_order",
@@ -102,18 +102,16 @@ class Session:
         self.machine = machine
         self.number = runtime.state.sessions  # it is the last one that was opened
         self.lineage = lineage
-        # None where nobody asked for any.
         self.events: Events | None = None
+        self.audit: SessionAudit | None = None
         self.profile = profile.name
         # The directory of its own, absolute and without links.
         self.workspace = workspace
-        self.answered = 0
-        self.faults = 0
+        self.answered = self.faults = 0
         # The agent's `bye`, which is answered when the teardown is done.
         self.farewell: ByeSaid | None = None
         self._runtime = runtime
         self._host = host
-        self._logs_calls = runtime.setup.logs_calls
         name = {} if machine.agent is None else {"agent": machine.agent}
         self._log = runtime.setup.log.bind(session=self.number, **name, **({} if lineage is None else lineage.names()))
         # The calls that do not end at once, from the first of them on.
@@ -142,11 +140,15 @@ class Session:
         if self.events is None and (machine.asked.events or is_heard_above):
             self.events = Events(self._runtime, machine, self._host, lineage)
         self._runtime.state.approvers.note(self, self._runtime.setup.profile_spec(self.profile))
-        # The shorter way of a call tells nobody of it, and looks at no other.
-        is_heard = self._logs_calls or self.events is not None
-        machine.is_quick = machine.is_quick and not is_heard and self.group_size is None
+        self.look_who_hears()
         self._offering.attend()
         self.plans = self._offering.plans
+
+    def look_who_hears(self) -> None:
+        """Find out whether calls may take the shorter way: it tells nobody of them, and looks at no other."""
+        machine = self.machine
+        is_heard = self._log.tells_calls or self.events is not None or self.audit is not None
+        machine.is_quick = machine.accepts and not (is_heard or machine.asked.wants_more or self.group_size)
 
     @property
     def group_size(self) -> int | None:
@@ -162,7 +164,7 @@ class Session:
         self._runtime.state.opened[self.number] = self
         self._log.info("session opened", profile=self.profile, uid=visitor.uid, pid=visitor.pid)
         self.audit = audit_of(self._runtime.services.audit, visitor.uid, self)
-        self.machine.is_quick = self.machine.is_quick and self.audit is None
+        self.look_who_hears()
         self.toolset.open()
         self.opened()
 
@@ -364,12 +366,9 @@ class Session:
         self.faults += isinstance(outcome, Fault)
         if self._formers is not None and isinstance(call, AgentCall):
             self._formers.note_end(call)
-        self._runtime.state.tallies.of(plan).note(outcome, took_s)
-        if self.audit is not None:
-            self.audit.note(call, outcome, took_s, plan)
-        if self._logs_calls:
-            fields = log_fields(outcome) | {"took_s": round(took_s, 6)}
-            self._log.debug("call answered", id=call.id, tool=call.name, **fields)
+        note_ended(self, self._runtime.state, call, outcome, took_s=took_s, plan=plan)
+        if self._log.tells_calls:
+            self._log.debug("call answered", id=call.id, tool=call.name, **log_fields(outcome), took_s=round(took_s, 6))
 
     def _calls(self) -> InFlight:
         if self.in_flight is None:
@@ -533,19 +532,19 @@ class Session:
             self._stop_calls(CANCELLED)
             self.settle()
 
-    def abandon(self) -> None:
-        """The grace is over: what still runs is ended, and nothing is waited for."""
+    def abandon(self, fault: Fault = DRAINING) -> None:
+        """The grace is over: what still runs is ended with `fault`, and nothing is waited for."""
         if self.machine.state is not State.CLOSED:
-            self._give_up_opening()
+            self._give_up_opening(fault)
             self.machine.apply(Event.ENDED)
-            self._stop_calls(DRAINING)
+            self._stop_calls(fault)
             self.settle()
             self._host.flush()
 
-    def _give_up_opening(self) -> None:
-        """Wait for no server any more; a `hello` that did gets `draining` in the place of `ready`."""
+    def _give_up_opening(self, fault: Fault = DRAINING) -> None:
+        """Wait for no server any more; a `hello` that did gets `fault` in the place of `ready`."""
         if self.machine.is_greeted and not self.toolset.is_settled and not self._is_over:
-            self.machine.refuse_opening(DRAINING)
+            self.machine.refuse_opening(fault)
         self._is_forced = True
 
     def _stop_calls(self, fault: Fault) -> None:

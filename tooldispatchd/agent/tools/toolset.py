@@ -134,6 +134,11 @@ class Toolset:
             self._declared = declared | info_plans(runtime, profile, self._described)
             self.plans |= {name: plan for name, plan in self._declared.items() if name == INFO}
 
+    @property
+    def servers(self) -> Iterator[SessionServer]:
+        """The session's servers."""
+        return iter(self._servers)
+
     # --- opening and closing ---
 
     @property

@@ -111,8 +111,9 @@ conformance: install ## play every transcript with the daemon on each kind of ch
 	$(BIN)/python -m tests.conformance
 
 # What is found is written under build/fuzz, with the command that plays it again.
-fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=seconds)
+fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=seconds), and for schedules that break its steps
 	$(BIN)/python -m tests.fuzz --seconds $(or $(FUZZ_S),600)
+	PIPELINE_EXAMPLES=$(or $(PIPELINE_EXAMPLES),5000) $(BIN)/python -m pytest -p no:xdist -q tests/agent/steps/test_pipeline_schedules.py
 
 # Every operation of a dozen documents, and every document of the directory as it is loaded.
 documents: install servers ## call each operation of real documents of OpenAPI, for half an hour

@@ -146,8 +146,8 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     cells = [[each if isinstance(each, Text) else _text(str(each)) for each in row] for row in rows]
     for at, heading in enumerate(headings):
         widest = max([len(heading), *(len(row[at]) for row in cells)])
-        bounds = {"min_width": min(widest, WHOLE)} if at else {"max_width": NAME}
-        table.add_column(heading, no_wrap=True, overflow="ellipsis", **bounds)
+        least, most = (min(widest, WHOLE), None) if at else (None, NAME)
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", min_width=least, max_width=most)
     for row in cells:
         table.add_row(*row)
     return table

@@ -448,11 +448,11 @@ async def serve(start: DaemonStart) -> int:
                     log=log,
                     notifier=start.notifier,
                 )
-                daemon.reload = reloader.answer
                 background.start_soon(reloader.run)
                 receive = partial(daemon.receive_signals, reload=reloader.ask, kill_children=family.kill_all)
                 background.start_soon(receive, signals)
                 async with _kept_answers(runtime):
+                    daemon.reload = reloader.answer
                     runtime.services.admin = AdminDoor(daemon, daemon.latest)
                     daemon.serve(opened)
                     await _run(daemon, front, start)

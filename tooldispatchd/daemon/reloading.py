@@ -126,14 +126,6 @@ class Reloader:
         if self._watch is not None:
             self._watch.follow(self._source.stamps if is_wanted else {})
 
-    async def answer(self, applies: bool) -> dict[str, object] | Fault:  # noqa: FBT001  # as an administrator's line says it
-        """As `reload`, for an administrator: what has changed, or the fault with the problems."""
-        try:
-            reloaded = await self.reload(applies=applies)
-        except ReloadError as error:
-            return Fault(Code.INVALID_REQUEST, str(error), {"problems": list(error.problems)})
-        return {"changed": list(reloaded.changed), "warnings": list(reloaded.warnings)}
-
     async def reload(self, *, applies: bool = False) -> Reloaded:
         """Take what the files say now. Raises `ReloadError`, with what is wrong in the log too.
 
@@ -158,6 +150,13 @@ class Reloader:
             finally:
                 self._notifier.reloaded()
             return reloaded
+
+    async def answer(self, applies: bool) -> dict[str, object] | Fault:  # noqa: FBT001  # as administrators ask
+        """As `reload`, for an administrator: what has changed, or what is wrong."""
+        try:
+            return msgspec.structs.asdict(await self.reload(applies=applies))
+        except ReloadError as error:
+            return Fault(Code.INVALID_REQUEST, str(error), {"problems": error.problems})
 
     async def _reload(self) -> Reloaded:
         with self._family.strangers():

@@ -21,6 +21,8 @@ COMMANDS: Final = {
     "tools": "list what a profile offers",
     "call": "call one tool and print its answer",
     "status": "show what a running daemon does",
+    "logs": "follow the log of a running daemon",
+    "reload": "have a running daemon read its configuration anew",
     "end": "end a session, a call or a job of a running daemon",
     "restart": "open the connections to a server anew",
     "metrics": "print what a running daemon has counted, for Prometheus",

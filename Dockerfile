@@ -11,7 +11,8 @@
 # init that the flag puts in front takes such orphans, and passes signals on. It works without, too.
 #
 # OAuth with a key (the grant private_key_jwt, tokens encrypted on disk) needs an extra: build with `--build-arg
-# EXTRAS=oauth`. Tokens of people are kept under /var/lib/tooldispatchd; they outlive the container where that is a volume.
+# EXTRAS=oauth`; the audit in PostgreSQL needs EXTRAS=postgres. Tokens of people are kept under /var/lib/tooldispatchd;
+# they outlive the container where that is a volume.
 #
 # What of bounds and sandboxes can be enforced in a container, it says itself: `docker run --rm tooldispatchd check
 # --sandbox`. As containers commonly are they may make no namespaces, so that Landlock is the means and not bubblewrap, and

@@ -58,7 +58,7 @@ test-servers: servers ## only the tests against MCP servers and clients that oth
 
 # Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,
 # for two makes of the SDK cannot share one, and nothing that the project locks may depend on them.
-servers: install $(foreach set,sdk1 sdk2 fastmcp describing $(if $(NPM),npm clients openapi),$(SERVERS)/$(set)/.installed)
+servers: install $(foreach set,sdk1 sdk2 fastmcp describing postgres $(if $(NPM),npm clients openapi),$(SERVERS)/$(set)/.installed)
 
 # Unpacked, not installed, which takes no rights; where that cannot be, the tests that need it are skipped, and say so.
 $(BUBBLEWRAP)/.tried:

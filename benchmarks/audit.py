@@ -1,10 +1,12 @@
 """What the audit costs: records a second into each store, and what a call costs more whose record is kept.
 
-The first is the writer's own work, from calls that have ended to rows on disk: hash, rows, transactions. The second is
-what the loop pays beside it, with instructions of CPython, which nothing else on the machine changes.
+The first is the writer's own work, from calls that have ended to rows on disk: hash, rows, transactions. A server of
+PostgreSQL, where there is one to start, has the same machine. The second is what the loop pays beside it, with
+instructions of CPython, which nothing else on the machine changes.
 """
 
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -13,6 +15,7 @@ import trio
 
 from benchmarks.harness import Bar, Table, run_alone, scratch
 from benchmarks.policy import Outlet, QuickPlan, SilentLog, cost
+from tests.servers.postgres import postgres_server
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
@@ -22,10 +25,12 @@ from tooldispatchd.agent.steps.auditing import AuditSink
 from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.audit.door import open_reader
 from tooldispatchd.audit.jsonlstore import JsonlStore
+from tooldispatchd.audit.postgresstore import PostgresStore
 from tooldispatchd.audit.record import AuditFilter
 from tooldispatchd.audit.recorder import MAX_QUEUED, AuditStore, open_recorder
 from tooldispatchd.audit.sqlitestore import SqliteStore
 from tooldispatchd.calls.endedcall import EndedCall, SessionCaller
+from tooldispatchd.catalog.auditspec import file_store
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.masker import NO_SECRETS
 from tooldispatchd.catalog.specs import Config, ProfileSpec, ToolSpec
@@ -34,7 +39,7 @@ from tooldispatchd.children.family import open_family
 from tooldispatchd.front.timer import Timer
 
 LEAST_A_SECOND: Final = 50_000
-KINDS: Final = ("sqlite", "jsonl")
+FILES: Final = ("sqlite", "jsonl")
 
 
 class _Sink:
@@ -49,12 +54,13 @@ class _Sink:
         self.count += 1
 
 
-def _store(kind: str, path: Path) -> AuditStore:
-    made = SqliteStore if kind == "sqlite" else JsonlStore
-    return made(str(path), keep_s=86_400.0, max_bytes=2**30)
+def _open(store: str) -> AuditStore:
+    kind, path = file_store(store) or ("postgresql", store)
+    made: dict[str, Callable[..., AuditStore]] = {"sqlite": SqliteStore, "jsonl": JsonlStore}
+    return made.get(kind, PostgresStore)(path, keep_s=86_400.0, max_bytes=2**30)
 
 
-def _records_a_second(kind: str, directory: Path, rounds: int) -> float:
+def _records_a_second(stores: Sequence[str], tallies: Path) -> float:
     """As many as there is room for are put, and then the end is waited for; the best of the rounds."""
     caller, best = SessionCaller("coder", "ada", 1000, 17, 17), 0.0
     line = b'{"query":"the words that are looked for","limit":10,"sources":["a","b","c"]}'
@@ -64,17 +70,18 @@ def _records_a_second(kind: str, directory: Path, rounds: int) -> float:
         )
         for n in range(MAX_QUEUED)
     ]
-    for number in range(rounds):
-        path = directory / f"{kind}{number}"
+    for store in stores:
         began = time.perf_counter()
-        with open_recorder(_store(kind, path), SilentLog(), run="run", masker=NO_SECRETS, payloads=False) as recorder:
+        with open_recorder(
+            _open(store), SilentLog(), run="run", tallies=tallies, masker=NO_SECRETS, payloads=False
+        ) as recorder:
             for each in ended:
                 recorder.put(each)
             # Its end is bounded, and here all is to be written.
             while recorder.waiting:
                 time.sleep(0.001)
         took_s = time.perf_counter() - began
-        reader = open_reader(f"{kind}:{path}")
+        reader = open_reader(store)
         assert sum(1 for _ in reader.all(AuditFilter())) == MAX_QUEUED
         reader.close()
         best = max(best, MAX_QUEUED / took_s)
@@ -92,7 +99,7 @@ async def _calls(audit: AuditSink | None, rounds: int) -> dict[str, tuple[float,
     assert isinstance(built, Catalog)
     async with open_family() as family, trio.open_nursery() as home:
         log = SilentLog()
-        setup = Setup(built, log, logs_calls=False, uid=0)
+        setup = Setup(built, log, uid=0)
         timer, checking = Timer(log), Checking(IN_PLACE)
         services = Services(setup, timer=timer, home=home, family=family, checking=checking, audit=audit)
         runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))
@@ -113,8 +120,16 @@ def measure(quick: bool) -> Table:
         more = audited[name]
         figures = f"{more[0]:.0f} ({more[0] - instructions:+.0f})", f"{more[1]:.1f} ({more[1] - micros:+.1f})"
         rows.append((f"a call that is recorded, {name}; in brackets, more than without", *figures))
+    numbers = range(1 if quick else 3)
     with scratch() as directory:
-        found = {kind: _records_a_second(kind, directory, 1 if quick else 3) for kind in KINDS}
+        found = {
+            kind: _records_a_second([f"{kind}:{directory / kind}{number}" for number in numbers], directory)
+            for kind in FILES
+        }
+        with postgres_server() as server:
+            if server is not None:
+                schemas = [server.schema(f"round{number}") for number in numbers]
+                found["postgresql (fsync = off)"] = _records_a_second(schemas, directory)
     rows += [(f"records a second, {kind}", "", f"{a_second:,.0f}") for kind, a_second in found.items()]
     bar = f"at least {LEAST_A_SECOND:,} records/s"
     promise = Bar("the audit into SQLite", bar, f"{found['sqlite']:,.0f}/s", found["sqlite"] >= LEAST_A_SECOND)

@@ -64,6 +64,8 @@ MOST_GROWTH: Final = 4.0
 class SilentLog:
     """Nobody reads it."""
 
+    tells_calls = False
+
     def bind(self, **_fields: object) -> "SilentLog":
         return self
 
@@ -161,7 +163,7 @@ async def _steps(rounds: int) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     async with open_family() as family, trio.open_nursery() as home:
         log = SilentLog()
-        setup = Setup(built, log, logs_calls=False, uid=0)
+        setup = Setup(built, log, uid=0)
         services = Services(setup, timer=Timer(log), home=home, family=family, checking=Checking(IN_PLACE))
         runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))
         plans = runtime.plans("default", compile_plans)

@@ -1,8 +1,8 @@
 """Write what follows from the registry of the protocol and from the Structs: `python -m docs.generate`.
 
 From `protocol/registry/`: the tables in `protocol/core.md`, the JSON Schemas in `protocol/schema/1/`, and the enums of
-`wire/faults.py`. From the Structs of the configuration: its JSON Schema. A table stands between two comments, the first
-of which names it, and so do the enums.
+`wire/faults.py`; with the texts of `tooldispatchd explain` the pages of `docs/faults.md`. From the Structs of the
+configuration: its JSON Schema. A table stands between two comments, the first of which names it, and so do the enums.
 """
 
 import json
@@ -14,11 +14,20 @@ from typing import Any, Final
 import msgspec
 
 from tooldispatchd.catalog.specs import Config
+from tooldispatchd.cli.faultpages import markdown, read_pages
 
 ROOT: Final = Path(__file__).parent.parent
 PROTOCOL: Final = ROOT / "protocol"
 CORE: Final = PROTOCOL / "core.md"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+FAULT_PAGES: Final = """\
+# Faults
+
+Every fault code: its cause, and who can do what about it. `tooldispatchd explain CODE` shows the same on a terminal,
+and explains a fault that is pasted as it was seen. [The protocol](../protocol/core.md#6-faults) says what a fault is.
+`make protocol` writes this file, of `tooldispatchd/cli/faults.toml` and `protocol/registry/faults.json`.
+
+"""
 TABLE: Final = re.compile(r"(<!-- table of ([\w: ]+) -->\n).*?(<!-- end of table -->\n)", re.DOTALL)
 FAULTS: Final = ROOT / "tooldispatchd" / "wire" / "faults.py"
 WRITTEN: Final = re.compile(r"(# --- written from .*? ---\n).*?(# --- end of what is written ---\n)", re.DOTALL)
@@ -62,6 +71,7 @@ def generated() -> dict[Path, str]:
     enums = fault_enums(faults)
     files[FAULTS] = WRITTEN.sub(lambda found: found[1] + enums + found[2], FAULTS.read_text(encoding="utf-8"))
     files[CORE] = TABLE.sub(lambda found: found[1] + tables[found[2]] + found[3], CORE.read_text(encoding="utf-8"))
+    files[ROOT / "docs" / "faults.md"] = FAULT_PAGES + "\n".join(markdown(read_pages()))
     return files
 
 
@@ -289,7 +299,7 @@ def transcript_schema() -> Row:
         "properties": {
             "about": {"type": "string", "pattern": r"\.$"},
             "level": text,
-            "since": {"enum": ["1.0", "1.1", "1.2", "1.3"]},
+            "since": {"enum": ["1.0", "1.1", "1.2", "1.3", "1.4"]},
             "fixtures": text,
             "musts": {"type": "array", "items": {"type": "string", "pattern": "^M[1-9][0-9]*$"}},
             "needs": texts,

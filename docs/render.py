@@ -72,7 +72,7 @@ def _profile(name: str, profile: Tool, served: list[str]) -> str:
     assert isinstance(wanted, list)
     lines = [f"[agents.{name}]", f"tools = {text([one for one in wanted if one not in served])}"]
     lines += ['mcp = ["behaviours"]'] if any(one in served for one in wanted) else []
-    lines += [f"{key} = {text(profile[key])}" for key in ("jobs", "token") if key in profile]
+    lines += [f"{key} = {text(profile[key])}" for key in ("jobs", "token", "admin") if key in profile]
     return "\n".join(lines) + "\n"
 
 

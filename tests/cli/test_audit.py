@@ -5,11 +5,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from tests.audit.test_record import recorded
+from tests.servers.postgres import PASSWORD, PostgresServer
 from tooldispatchd.__main__ import main
+from tooldispatchd.audit.postgresstore import PostgresStore
 from tooldispatchd.audit.record import StoreNote
 from tooldispatchd.audit.sqlitestore import SqliteStore
 
@@ -103,6 +106,35 @@ def test_calls_are_printed_as_they_come(tmp_path: Path) -> None:
         assert json.loads(following.stdout.readline())["call"] == "after"
         following.terminate()
     store.close()
+
+
+def test_a_database_is_read_likewise(postgres: PostgresServer, tmp_path: Path, capsys: Said) -> None:
+    url = postgres.schema("shown")
+    store = PostgresStore(url, keep_s=1e9, max_bytes=2**30)
+    store.write(
+        [recorded(id="bad", at=NOW - 30.0, code="timeout", total_s=60.0), recorded(id="new", at=NOW - 10.0)],
+        [StoreNote(event="unclosed", at=NOW, run="dead", pid=1, count=7)],
+    )
+    store.close()
+    (tmp_path / "password").write_text(PASSWORD)
+    named = url.replace(quote(PASSWORD), "${file:password}")
+    (tmp_path / "c.toml").write_text(f'[audit]\nstore = "{named}"\n')
+    file = tmp_path / "c.toml"
+    assert listed(capsys, file) == ["bad", "new"]
+    assert listed(capsys, file, "--failed", "--slow", "2000", "--tool", "se*", "--agent", "ada") == ["bad"]
+    assert "the run dead was killed: at most 7 of its records are missing" in audit(capsys, file)[2]
+    assert json.loads(audit(capsys, file, "--totals", "--json")[1].splitlines()[-1])["calls"] == 2
+
+
+@pytest.mark.parametrize(("word", "code"), [("check", 2), ("audit", 1)])
+def test_a_database_without_what_it_needs_is_told_how_to_get_that(word: str, code: int, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text('[audit]\nstore = "postgresql://ada:s3cret@host/calls"\n')
+    program = "import sys; sys.modules['psycopg'] = None; from tooldispatchd.__main__ import program; program()"
+    words = [sys.executable, "-c", program, word, "--config", str(tmp_path / "c.toml")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    told = 'a PostgreSQL store needs tooldispatchd[postgres]: pip install "tooldispatchd[postgres]"'
+    assert told in done.stdout + done.stderr
 
 
 def test_a_store_that_is_not_there_is_told(tmp_path: Path, capsys: Said) -> None:

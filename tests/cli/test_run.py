@@ -200,6 +200,7 @@ def test_what_the_agent_asks_for_of_its_session_is_said_for_it(tmp_path: Path) -
         listening.bind(str(tmp_path / "s"))
         listening.listen()
         words = ["--updates", "--meta", "--answers", "approve", "--answers", "sampling", "--profile", "p"]
+        words += ["--max-output", "4096"]
         run = [*RUN, *words, "--socket", "s", "--", "true"]
         with subprocess.Popen(run, cwd=tmp_path, env=environment(tmp_path), stderr=subprocess.PIPE) as process:
             probe, _ = listening.accept()
@@ -211,8 +212,13 @@ def test_what_the_agent_asks_for_of_its_session_is_said_for_it(tmp_path: Path) -
             channel.sendall(b"no protocol\n")
             assert process.wait(PATIENCE_S) == 3
             channel.close()
-    asked = {"profile": "p", "updates": True, "meta": True, "answers": ["approve", "sampling"]}
+    asked = {"profile": "p", "updates": True, "meta": True, "answers": ["approve", "sampling"], "max_output": 4096}
     assert {name: hello[name] for name in asked} == asked
+
+
+def test_a_bound_that_no_daemon_would_take_is_a_mistake(tmp_path: Path) -> None:
+    ended = finish(tmp_path, "--max-output", "1023", "--", "true")
+    assert (ended.returncode, b"argument --max-output" in ended.stderr) == (2, True)
 
 
 def test_it_is_quick_because_it_imports_no_event_loop() -> None:

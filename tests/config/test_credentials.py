@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.config.credentials import Credentials, take_credentials
+from tooldispatchd.config.credentials import Credentials, known_secrets, take_credentials
 from tooldispatchd.config.key_patterns import Table
 
 
@@ -131,3 +131,8 @@ def test_who_does_not_exist_is_a_problem_with_the_place(owner: object) -> None:
 def test_no_problem_bears_what_was_written(key: str, text: str) -> None:
     profile: Table = {key: text + "${", "uid": "s3-nobody"}
     assert text not in repr(taken(profile))
+
+
+def test_the_password_of_the_audits_store_is_known_in_both_its_forms() -> None:
+    table: Table = {"audit": {"store": "postgresql://ada:p%40ssword@host/calls"}}
+    assert set(known_secrets(table, Credentials({}, (), ()), (), ())) == {"p%40ssword", "p@ssword"}

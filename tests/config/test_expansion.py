@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.secrecy import is_shown_as
+from tooldispatchd.catalog.specs import Config
 from tooldispatchd.config.expansion import expand, expand_file
 from tooldispatchd.config.key_patterns import Table
 from tooldispatchd.config.secret_sources import SecretSources
@@ -367,3 +369,42 @@ def test_variables_with_the_name_of_a_secret_are_known_as_such() -> None:
     table: Table = {"mcp": {"a": {"args": ["${API_TOKEN}", "${PLACE}"]}}}
     assert expand(table, {"API_TOKEN": "s3cret", "PLACE": "here"}, HERE, sources) == []
     assert sources.known == {"s3cret"}
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("sqlite:audit.db", "sqlite:/etc/x/audit.db"),
+        ("postgresql://ada:p%40ss@host:5432/calls?sslmode=verify-full", ...),
+        ("${STORE_URL}", "postgresql://ada:p%40ss@host/calls"),
+        # Whoever keeps a password knows nothing of URLs.
+        ("postgresql://ada:${PASSWORD}@${HOST}/calls", "postgresql://ada:a%2Fb%40c@one:5432,two/calls"),
+    ],
+)
+def test_a_store_is_a_file_or_the_url_of_a_database(text: str, meaning: object) -> None:
+    table: Table = {"audit": {"store": text}}
+    environ = {"STORE_URL": "postgresql://ada:p%40ss@host/calls", "PASSWORD": "a/b@c", "HOST": "one:5432,two"}
+    assert expand(table, environ, HERE) == []
+    assert table == {"audit": {"store": text if meaning is ... else meaning}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysql://host/calls",
+        "audit.db",
+        "postgresql://ada:a/b@host/calls",
+        "postgresql://ada:a@b@host/calls",
+        "${STORE}",
+    ],
+)
+def test_what_is_no_store_is_a_problem_that_shows_no_password(text: str) -> None:
+    (problem,) = expand({"audit": {"store": text}}, {"STORE": "s3cret"}, HERE)
+    assert (problem.why, problem.value) == ("no store", text)
+    assert not is_shown_as(Config, ("audit", "store"), text)
+
+
+def test_a_store_that_a_command_would_name_is_not_judged_where_none_is_run() -> None:
+    sources = SecretSources({}, HERE, runs_commands=False)
+    table: Table = {"audit": {"store": "postgresql://ada:${command:false}@host/calls"}}
+    assert expand(copy.deepcopy(table), {}, HERE, sources) == []

@@ -169,6 +169,20 @@ def test_the_file_may_say_a_time_out_for_servers_that_say_none(tmp_path: Path) -
     assert catalog.warnings == (f'{tmp_path}/.mcp.json:4: "defaults" has keys that mean nothing here: "stream"',)
 
 
+def test_the_file_may_say_how_much_of_an_answer_a_model_should_get(tmp_path: Path) -> None:
+    document = {
+        "defaults": {"toolResponseMaxBytes": 100_000},
+        "mcpServers": {"a": {"command": "x"}, "b": {"url": "http://x"}},
+    }
+    catalog = load(tmp_path, document, "[mcp.b]\nmax_output = 2048\n")
+    assert {name: spec.max_output for name, spec in catalog.config.mcp.items()} == {"a": 100_000, "b": 2048}
+    assert catalog.warnings == ()
+    few = {"defaults": {"toolResponseMaxBytes": 1023}, "mcpServers": {}}
+    assert report_of(tmp_path, few) == (
+        ".mcp.json:3: toolResponseMaxBytes: a whole number of bytes, 1,024 at least, is allowed"
+    )
+
+
 def test_queues_beside_the_servers_are_queues(tmp_path: Path) -> None:
     catalog = load(tmp_path, QUEUES)
     assert catalog.config.queues == {"github": QueueSpec(concurrent=3), "slow-api": QueueSpec(concurrent=1)}

@@ -24,7 +24,7 @@ t.toml:3: mcp.github.prefx: unknown key
 cannot use t.toml: 1 problem
 t.toml:2: zebra: unknown key
     allowed: one of agent_command, agents, audit, cache, daemon, hooks, http_auth, limits, mcp, mcp_json, openapi, \
-plumb, processes, queues, rest, restTools, toolbox, tools, types""",
+plumb, processes, queues, rest, restTools, toolbox, tools, traces, types""",
     ),
     "a dotted key and an inline table": (
         """\

@@ -10,7 +10,17 @@ import pytest
 from tests.daemon.spawned import daemon_on, until
 from tooldispatchd.daemon.equipment import spool_below
 
-CONFIG = '[tools.echo]\ntype = "string -> string"\ninline = "id"\nmax_output = 1024\n'
+CONFIG = """
+[tools.echo]
+type = "string -> string"
+inline = "id"
+max_output = 1024
+[tools.endless]
+command = ["sh", "-c", "cat; sleep 60"]
+input_mode = "text"
+output_mode = "text"
+max_output = 1024
+"""
 
 
 def nothing(_directory: Path) -> None: ...
@@ -49,6 +59,9 @@ def test_of_a_killed_daemon_nothing_is_left_and_the_next_one_stores_again(
         assert json.loads(str(answer["content"]))["tool_output"]["bytes"] == 2000
         [file] = outputs.glob("daemon-*/1")
         assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("x" * 2000, 0o600)
+        # One whose program still writes it.
+        agent.say({"id": "2", "name": "endless", "input": "y" * 3000})
+        until(lambda: [file.stat().st_size for file in outputs.glob("daemon-*/2")] == [3000])
         daemon.process.kill()
         daemon.process.wait()
         until(lambda: not list(outputs.iterdir()))

@@ -86,12 +86,13 @@ class Record(msgspec.Struct):
 class Log:
     """A log that keeps all it is told."""
 
-    def __init__(self, record: Record, fields: dict[str, object]) -> None:
+    def __init__(self, record: Record, fields: dict[str, object], *, tells_calls: bool) -> None:
         self._record = record
         self._fields = fields
+        self.tells_calls = tells_calls
 
     def bind(self, **fields: object) -> "Log":
-        return Log(self._record, {**self._fields, **fields})
+        return Log(self._record, {**self._fields, **fields}, tells_calls=self.tells_calls)
 
     def debug(self, event: str, **fields: object) -> None:
         self._record.log.append((event, {**self._fields, **fields}))
@@ -317,13 +318,13 @@ def play(data: bytes) -> Record:
     clock = MockClock()
 
     async def live() -> None:
-        log = Log(record, {})
+        log = Log(record, {}, tells_calls=logs_calls)
         with trio.fail_after(PATIENCE_S):
             async with open_family() as family, trio.open_nursery() as background:
                 timer = Timer(log)
                 background.start_soon(timer.run)
                 async with trio.open_nursery() as home:
-                    setup = Setup(catalog_of(limits), log, logs_calls=logs_calls, uid=1000)
+                    setup = Setup(catalog_of(limits), log, uid=1000)
                     services = Services(setup, timer=timer, home=home, family=family)
                     runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=1000))
                     stage = Stage(runtime, record, chance, clock)

@@ -4,7 +4,7 @@ What differs, and why:
 
 - `npx` is a program of these tests on the daemon's PATH, with the tools that the sample names: nothing is fetched.
 - A server's `cache` holds for tools that change nothing, as the server says, or `read_only` in `[mcp.NAME]` beside the
-  file. What `defaults` says of sizes is a warning. The file itself stays as it is written.
+  file. The file itself stays as it is written.
 - A queue must be declared: the sample of one server alone names one that is in another file.
 - Tools are shown as `github:search_code`, and are called by `github__search_code` too where the model's provider is
   asked for, as here: the seed's `{provider}__{toolname}` is what Anthropic and OpenAI are shown.
@@ -67,7 +67,8 @@ def on_yaml(directory: Path, more: str = "") -> Iterator[Agent]:
     """An agent of a daemon on the YAML file."""
     install_server(directory, "npx", "github", *OFFERED)
     files = {"ai-agent.yaml": YAML}
-    with seeded(directory, f'mcp_json = ["ai-agent.yaml"]\n{more}', files) as daemon, daemon.agent() as agent:
+    environ = {"STATE_DIRECTORY": str(directory / "state")}
+    with seeded(directory, f'mcp_json = ["ai-agent.yaml"]\n{more}', files, environ) as daemon, daemon.agent() as agent:
         yield agent
 
 
@@ -75,7 +76,7 @@ def test_its_server_comes_up_with_the_tools_that_it_allows(tmp_path: Path) -> No
     with on_yaml(tmp_path) as agent:
         agent.say({"__port": "hello", "schemas": "anthropic"})
         ready = agent.hear()
-        assert [tool["name"] for tool in ready["tools"] if not tool["name"].startswith("job_")] == [
+        assert [tool["name"] for tool in ready["tools"] if not tool["name"].startswith(("job_", "output_"))] == [
             "github__search_code",
             "github__get_file_contents",
         ]
@@ -85,10 +86,15 @@ def test_its_server_comes_up_with_the_tools_that_it_allows(tmp_path: Path) -> No
     assert (tmp_path / "npx.started").read_text() == "-y @mcp/github\n"
 
 
-def test_what_is_passed_over_is_in_the_log(tmp_path: Path) -> None:
-    with on_yaml(tmp_path):
+def test_an_answer_over_the_size_of_the_file_is_stored_and_told_in_the_seed_s_form(tmp_path: Path) -> None:
+    """The "Stored Output Format": `tool_output` with the same five keys, beside which stand two more here."""
+    with on_yaml(tmp_path) as agent:
         log = (tmp_path / "log").read_text()
-    assert '\\"defaults\\" has keys that mean nothing here: \\"toolResponseMaxBytes\\"' in log
+        assert "mean nothing here" not in log
+        assert agent.ask("github:search_code", {"size": 100_000})["content"] == "x" * 100_000
+        told = json.loads(agent.ask("github:search_code", {"size": 1_048_576})["content"])["tool_output"]
+        assert (told["reason"], told["bytes"], told["lines"]) == ("size_limit_exceeded", 1_048_576, 1)
+        assert (type(told["tokens"]), type(told["handle"])) == (int, str)
 
 
 def test_a_call_over_the_time_out_of_the_file_ends_there(tmp_path: Path) -> None:
@@ -157,7 +163,7 @@ process = "researcher"
         with seeded(tmp_path, whole, {"ai-agent.yaml": YAML}) as daemon, daemon.agent() as agent:
             agent.hello("default")
             assert value_of(agent.ask("researcher", "What is new?")) == "The report."
-        shown = [tool["name"] for tool in api.body(0)["tools"] if not tool["name"].startswith("job_")]
+        shown = [tool["name"] for tool in api.body(0)["tools"] if not tool["name"].startswith(("job_", "output_"))]
         assert shown == ["github__search_code"]
 
 

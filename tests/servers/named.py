@@ -1,5 +1,5 @@
 """An MCP server over stdio that calls itself by its first argument (nothing at all for an empty one) and has the tools
-that the others name. Each tool says its own name after `sleep_s`, with a type for what it takes.
+that the others name. Each tool says its own name after `sleep_s`, or a text of `size`, with a type for what it takes.
 """
 
 import json
@@ -20,8 +20,10 @@ def result_of(request: dict[str, Any], name: str, tools: list[str]) -> dict[str,
                 for tool in tools
             ]
         }
-    time.sleep(request["params"]["arguments"].get("sleep_s", 0))
-    return {"content": [{"type": "text", "text": request["params"]["name"]}]}
+    arguments = request["params"]["arguments"]
+    time.sleep(arguments.get("sleep_s", 0))
+    text = "x" * arguments["size"] if "size" in arguments else request["params"]["name"]
+    return {"content": [{"type": "text", "text": text}]}
 
 
 for line in sys.stdin:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.forked.python.test_context import context
 from tooldispatchd.forked.python.context import InvalidInputError, ToolFailedError
+from tooldispatchd.toolbox.grep import GrepFindings, lines_of
 from tooldispatchd.toolbox.grep import grep as grep_in
 
 
@@ -183,6 +184,25 @@ def test_no_pattern_is_slow(pattern: str) -> None:
     began = time.process_time()
     assert grep(pattern) == f"No line in . matches {pattern if pattern[0] != '(' else chr(34) + pattern + chr(34)}."
     assert time.process_time() - began < 1.0
+
+
+def test_warnings_and_long_names_are_read_in_linear_time(tmp_path: Path) -> None:
+    def work(binaries: int, name: bytes) -> float:
+        warnings = b'./%b: binary file matches (found "\\0" byte around offset 2)\n' % name * binaries
+        (tmp_path / "printed").write_bytes(warnings + b"./%b\x001:1:0:HIT\n" % name + warnings)
+        took = []
+        for _ in range(3):
+            with (tmp_path / "printed").open("rb") as printed:
+                found = GrepFindings(1)
+                began = time.process_time()
+                assert [line.text for line in lines_of(printed, found, time.monotonic() + 60)] == [b"HIT"]
+                took.append(time.process_time() - began)
+                assert found.binary == 2 * binaries
+        return min(took)
+
+    # Eight times as much; in quadratic time it is 64 times the work.
+    assert work(8_000, b"x" * 40) < 24 * work(1_000, b"x" * 40)
+    assert work(100, b"x" * 3_200) < 24 * work(100, b"x" * 400)
 
 
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

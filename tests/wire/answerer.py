@@ -280,7 +280,7 @@ class Answerer:
                 PROTOCOL,
                 agent.tools(machine.asked.schemas or "plain"),
                 [],
-                capabilities_of(machine, agents=True, jobs=profile.jobs, workspace=False),
+                capabilities_of(machine, agents=True, jobs=profile.jobs, workspace=False, admin=False),
                 msgspec.Raw(msgspec.json.encode(limits)),
                 name,
                 agent.instructions,

@@ -12,6 +12,7 @@ from tests.wire.conversations import THE_END, config_of, expected, hold
 
 # What a machine without children cannot mean, by the fixtures.
 NOT_PURE: Final = {
+    "admin": "what an administrator asks about is the whole daemon",
     "called": "an agent that calls tools itself is a real child",
     "servers": "the life of an MCP server is a real child's",
     "questions": "tools that ask, or change, are a server's, which is a real child",

@@ -121,3 +121,8 @@ def too_large(max_content_bytes: int) -> Fault:
     """An answer over the bound."""
     detail = f"the answer is larger than {max_content_bytes} bytes"
     return Fault(Code.TOOL_FAILED, detail, {"limit": "content_bytes"})
+
+
+def ran_at_once(fault: Fault) -> Fault:
+    """The fault of a tool that answers at once, with whether the tool may have begun."""
+    return fault.ran(may_have=fault.code is not Code.INVALID_INPUT)

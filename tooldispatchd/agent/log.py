@@ -6,6 +6,10 @@ from typing import Protocol
 class Log(Protocol):
     """A line is a constant event and fields; what `bind` returns adds its fields to each of its lines."""
 
+    @property
+    def tells_calls(self) -> bool:
+        """Whether anybody hears what is said of single calls, at `debug`; else it need not be said."""
+
     def bind(self, **fields: object) -> "Log": ...
     def debug(self, event: str, **fields: object) -> object: ...
     def info(self, event: str, **fields: object) -> object: ...

@@ -8,7 +8,7 @@
 A session that opens is of the latest generation, and stays of that one until it ends.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -20,6 +20,7 @@ from tooldispatchd.agent.calls.spool import MakeDirectory, Spool
 from tooldispatchd.agent.calls.starter import Starter
 from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
 from tooldispatchd.agent.programs.reusing import Reusers
+from tooldispatchd.agent.session.administration import AdminSide
 from tooldispatchd.agent.session.approvers import Approvers
 from tooldispatchd.agent.session.lineage import Levels
 from tooldispatchd.agent.setup import Setup
@@ -35,6 +36,7 @@ from tooldispatchd.calls.gate import Gate, GateVerdict, Turns, kept_of
 from tooldispatchd.calls.hints import Hints
 from tooldispatchd.calls.memory import Holding, Memory
 from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.calls.recent import RecentCalls
 from tooldispatchd.calls.refusals import Refusals
 from tooldispatchd.calls.stages import StepOrder
 from tooldispatchd.calls.tally import Tallies
@@ -84,12 +86,18 @@ class PythonPlanner(Protocol):
     def plan(self, runtime: "Runtime", tool: DeclaredTool, profile: Profile) -> Plan:
         """The plan of one tool, as agents of `profile` call it."""
 
+    def keep(self, setups: Iterable[Setup]) -> None:
+        """From now on tools of these alone are called."""
+
 
 class RestPlanner(Protocol):
     """Makes the plans of tools with `rest`."""
 
     def plan(self, runtime: "Runtime", tool: DeclaredTool) -> Plan:
         """The plan of one tool."""
+
+    def keep(self, setups: Iterable[Setup]) -> None:
+        """From now on tools of these alone are called."""
 
 
 class Flushable(Protocol):
@@ -122,6 +130,7 @@ class Services:
         accounts: AccountTokens | None = None,
         checking: Checking | None = None,
         audit: AuditSink | None = None,
+        admin: AdminSide | None = None,
         make_spool: MakeDirectory | None = None,
         steps: tuple[Step, ...] = (),
     ) -> None:
@@ -140,6 +149,8 @@ class Services:
         self.sharing: Final = Sharing(home, setup.log)
         self.searching: Final = FairLimiter(1)
         self.audit: Final = audit
+        # Made after this, since it shows the whole daemon; None where nobody may administer it.
+        self.admin = admin
         self.starter: Final[Starter[Call]] = Starter(timer)
         self.spool: Final = Spool(make_spool, setup.limits.all_stored_bytes)
         self.steps: Final = steps
@@ -172,9 +183,12 @@ class DaemonState:
         self.refusals: Final = Refusals()
         self.hints: Final = Hints()
         self.tallies: Final = Tallies()
+        self.recent: Final = RecentCalls()
         # Servers whose requests are queued: each is told in one write, at the end of the turn that queued them.
         self.owed: Final[set[Flushable]] = set()
         self.sessions = 0  # opened so far; numbers them in the log
+        # The open ones by that number, those of agents that agents called too: each a `Session`, which stands above.
+        self.opened: Final[dict[int, Hashable]] = {}
         self.is_draining = False
 
 

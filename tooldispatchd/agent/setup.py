@@ -26,13 +26,11 @@ from tooldispatchd.wire.messages import DEPTH
 class Setup:
     """The catalog and what follows from it.
 
-    `logs_calls` is false where the log drops what is said of a call. `agent_specs` are the paths of the files that
+    `agent_specs` are the paths of the files that
     describe agent processes without a command of their own, by the process's name. `uid` is the daemon's own user.
     """
 
-    def __init__(
-        self, catalog: Catalog, log: Log, *, logs_calls: bool, uid: int, agent_specs: Mapping[str, str] = {}
-    ) -> None:
+    def __init__(self, catalog: Catalog, log: Log, *, uid: int, agent_specs: Mapping[str, str] = {}) -> None:
         self.catalog: Final = catalog
         self.limits: Final = catalog.config.limits
         line, content = self.limits.max_line_bytes, self.limits.max_content_bytes
@@ -40,9 +38,9 @@ class Setup:
         # What `ready` says of them: the same for every session.
         self.told_limits: Final = Raw(msgspec.json.encode(told))
         self.log: Final = log
-        self.logs_calls: Final = logs_calls
         self.agent_specs: Final = agent_specs
         self.profile_keys: Final = ProfileKeys(catalog.profiles)
+        self.uid: Final = uid
         self.authenticator: Final = Authenticator(catalog, own_uid=uid)
 
     @cached_property

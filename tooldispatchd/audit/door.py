@@ -1,17 +1,26 @@
 """Where the audit is reached: a store is opened to be written or read, and what it needs imported only then."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from secrets import token_hex
 from typing import Protocol
 
 from tooldispatchd.audit.record import AuditFilter, AuditStoreError, CallRecord, StoreNote
 from tooldispatchd.audit.recorder import AuditLog, AuditStore, Recorder, open_recorder
-from tooldispatchd.catalog.auditspec import AuditSpec, store_parts
+from tooldispatchd.audit.tally import tally_directory
+from tooldispatchd.catalog.auditspec import NEEDS_POSTGRES, AuditSpec, file_store
 from tooldispatchd.catalog.confinement import size_of
 from tooldispatchd.catalog.masker import Masker
 
-__all__ = ["AuditFilter", "AuditReader", "AuditStoreError", "CallRecord", "open_audit", "open_reader"]
+__all__ = [
+    "AuditFilter",
+    "AuditReader",
+    "AuditStoreError",
+    "CallRecord",
+    "StoreNote",
+    "open_audit",
+    "open_reader",
+]
 
 
 class AuditReader(Protocol):
@@ -32,31 +41,47 @@ class AuditReader(Protocol):
     def close(self) -> None: ...
 
 
-def open_audit(spec: AuditSpec, log: AuditLog, *, masker: Masker) -> AbstractContextManager[Recorder]:
+def open_audit(
+    spec: AuditSpec, log: AuditLog, *, environ: Mapping[str, str], masker: Masker
+) -> AbstractContextManager[Recorder]:
     """The recorder for a table that names a store. Raises `AuditStoreError`."""
-    return open_recorder(_open_store(spec), log, run=token_hex(6), masker=masker, payloads=spec.payloads)
+    tallies = tally_directory(environ)
+    store = _open_store(spec)
+    return open_recorder(store, log, run=token_hex(6), tallies=tallies, masker=masker, payloads=spec.payloads)
 
 
 def _open_store(spec: AuditSpec) -> AuditStore:
     assert spec.store is not None
-    kind, place = store_parts(spec.store)
+    kind, path = file_store(spec.store) or ("postgresql", spec.store)
     bounds = {"keep_s": spec.keep_s, "max_bytes": size_of(spec.max_bytes)}
     if kind == "sqlite":
         from tooldispatchd.audit.sqlitestore import SqliteStore  # noqa: PLC0415  # as the module says
 
-        return SqliteStore(place, **bounds)  # type: ignore[arg-type]  # one of them is whole
-    from tooldispatchd.audit.jsonlstore import JsonlStore  # noqa: PLC0415  # as the module says
+        return SqliteStore(path, **bounds)  # type: ignore[arg-type]  # one of them is whole
+    if kind == "jsonl":
+        from tooldispatchd.audit.jsonlstore import JsonlStore  # noqa: PLC0415  # as the module says
 
-    return JsonlStore(place, **bounds)  # type: ignore[arg-type]  # as above
+        return JsonlStore(path, **bounds)  # type: ignore[arg-type]  # as above
+    try:
+        from tooldispatchd.audit.postgresstore import PostgresStore  # noqa: PLC0415  # as the module says
+    except ImportError as error:
+        raise AuditStoreError(NEEDS_POSTGRES) from error
+    return PostgresStore(spec.store, **bounds)  # type: ignore[arg-type]  # as above
 
 
 def open_reader(store: str) -> AuditReader:
     """What reads a store. Raises `AuditStoreError`."""
-    kind, place = store_parts(store)
+    kind, path = file_store(store) or ("postgresql", store)
     if kind == "sqlite":
         from tooldispatchd.audit.sqlitestore import SqliteReader  # noqa: PLC0415  # as the module says
 
-        return SqliteReader(place)
-    from tooldispatchd.audit.jsonlstore import JsonlReader  # noqa: PLC0415  # as the module says
+        return SqliteReader(path)
+    if kind == "jsonl":
+        from tooldispatchd.audit.jsonlstore import JsonlReader  # noqa: PLC0415  # as the module says
 
-    return JsonlReader(place)
+        return JsonlReader(path)
+    try:
+        from tooldispatchd.audit.postgresstore import PostgresReader  # noqa: PLC0415  # as the module says
+    except ImportError as error:
+        raise AuditStoreError(NEEDS_POSTGRES) from error
+    return PostgresReader(store)

@@ -66,8 +66,8 @@ class StoreNote(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What happened to the audit itself.
 
     A run is `opened` and `closed`. Of one that was not closed, because the daemon was killed, the next one says that it
-    is `unclosed`: what was not written yet is missing. `lost` says how many records were not written. `pid` is the
-    daemon's.
+    is `unclosed`, and how many records are missing at most, with None where that is not known. `lost` says how many
+    were not written. `pid` is the daemon's.
     """
 
     event: Literal["opened", "closed", "unclosed", "lost"]

@@ -3,11 +3,13 @@
     put ──▶ queue ──▶ thread: record, hash, mask ──▶ store, one transaction a batch
 
 The queue is bounded in calls and in bytes. What does not fit, or cannot be written before the daemon ends, is lost, and
-counted: the log says so, and so does a note in the store. While the store fails its batch is tried again and again.
+counted: the log says so, and so does a note in the store. While the store fails its batch is tried again and again. A
+tally says how many are missing of a run that was killed.
 """
 
 import math
 import os
+import random
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -17,6 +19,8 @@ from threading import Event, Thread
 from typing import Final, Literal, Protocol
 
 from tooldispatchd.audit.record import MAX_PAYLOAD, AuditStoreError, CallRecord, StoreNote, record_of
+from tooldispatchd.audit.tally import RunTally, take_unsettled
+from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.calls.endedcall import EndedCall
 from tooldispatchd.catalog.masker import Masker
 
@@ -27,13 +31,12 @@ MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
 BATCH: Final = 4_096
 # Calls come together in the meantime; and who follows the store sees them soon.
 GATHER_S: Final = 0.1
-# A full disk has room again, or not; each try costs little.
-RETRY_S: Final = 1.0
 TIDY_S: Final = 60.0
 # As many as come in some seconds at most, so that the store is not much larger than it may be.
 TIDY_RECORDS: Final = 100_000
 # What is queued at the end is written in that time. The rest of a daemon's end is counted beside it.
 FLUSH_S: Final = 1.0
+LATE: Final = "the store has not taken them in time"
 
 
 class AuditStore(Protocol):
@@ -54,19 +57,22 @@ class AuditLog(Protocol):
 class Recorder:
     """The `AuditSink` of the daemon; `open_recorder` makes it."""
 
-    def __init__(self, store: AuditStore, log: AuditLog, *, run: str, masker: Masker, payloads: bool) -> None:
-        # As much of an answer as is recorded, and of what a secret in it may reach over.
-        self.payload_chars = MAX_PAYLOAD + masker.longest if payloads else 0
+    def __init__(
+        self, store: AuditStore, log: AuditLog, *, run: str, tallies: Path, masker: Masker, payloads: bool
+    ) -> None:
+        self._has_payloads = payloads
         self._store = store
         self._log = log
         self._run = run
+        self._tallies = tallies
+        self._tally = RunTally(tallies, run)
         self._masker = masker
         self._queue: deque[EndedCall] = deque()
         # Each is counted by one thread alone.
         self._put_bytes = self._taken_bytes = 0
-        self._refused = self._told = 0
-        # Of the batch that is being written.
-        self._in_hand = 0
+        self._refused = self._dropped = 0
+        # Of both together, what is in a note, and what is in the log.
+        self._noted = self._logged = 0
         self._untidied, self._tidied_at = 0, -math.inf
         self._is_asleep = False
         self._is_closing = False
@@ -75,9 +81,15 @@ class Recorder:
 
     # --- in the loop's thread ---
 
+    @property
+    def payload_chars(self) -> int:
+        """As much of an answer as is recorded, and of what a secret in it may reach over; 0 for nothing."""
+        return MAX_PAYLOAD + self._masker.longest if self._has_payloads else 0
+
     def put(self, ended: EndedCall) -> None:
         """Have the call recorded."""
         size = _size_of(ended)
+        self._tally.give()
         if len(self._queue) >= MAX_QUEUED or self._put_bytes - self._taken_bytes + size > MAX_QUEUED_BYTES:
             self._refused += 1
         else:
@@ -101,9 +113,10 @@ class Recorder:
         self._closing.set()
         self._woken.set()
         self._thread.join(FLUSH_S)
-        left = len(self._queue) + self._in_hand + self._refused - self._told
+        # What the store has no note of may be in the log.
+        left = self._tally.unsettled - (self._logged - self._noted)
         if left:
-            self._log.warning("audit records lost", count=left, detail="the store has not taken them in time")
+            self._log.warning("audit records lost", count=left, detail=LATE)
 
     # --- in the writer's ---
 
@@ -117,7 +130,8 @@ class Recorder:
                     self._write_batch()
                     self._tidy()
                 self._tidy()
-            self._write([], [*self._lost(), self._note("closed")])
+            if self._write([], [*self._lost(), self._note("closed")]):
+                self._tally.remove()
             self._store.close()
             has_ended = True
         finally:
@@ -128,7 +142,7 @@ class Recorder:
         """Until there is something to write, and then for what comes with it."""
         self._is_asleep = True
         # What came before it was said that this sleeps has woken nobody.
-        if not self._queue and not self._is_closing and self._refused == self._told:
+        if not self._queue and not self._is_closing and self._refused + self._dropped == self._noted:
             self._woken.wait(TIDY_S)
         self._woken.clear()
         self._is_asleep = False
@@ -143,42 +157,50 @@ class Recorder:
             records.append(record_of(ended, self._run, self._masker))
         self._taken_bytes += size
         self._untidied += len(records)
-        self._write(records, self._lost())
+        if not self._write(records, self._lost()):
+            self._dropped += len(records)
 
-    def _write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> None:
-        has_failed = False
-        self._in_hand = len(records)
+    def _write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> bool:
+        """Whether they are in the store: else the daemon ends."""
+        lost = sum(note.count or 0 for note in notes if note.event == "lost")
+        backoff, has_failed = Backoff(), False
         while True:
+            self._log_lost()
             try:
                 self._store.write(records, notes)
             except AuditStoreError as error:
                 if not has_failed:
                     self._log.warning("audit store failed", detail=str(error))
                 has_failed = True
-                if self._closing.wait(RETRY_S):
-                    if records:
-                        self._log.warning("audit records lost", count=len(records), detail="the daemon has ended")
-                    break
+                if self._closing.wait(backoff.wait_s(0.0, random.random())):  # noqa: S311  # it hides nothing
+                    return False
             else:
-                break
-        self._in_hand = 0
+                self._noted += lost
+                self._tally.settle(len(records) + lost)
+                return True
 
     def _lost(self) -> list[StoreNote]:
-        """A note of what had no room since the last one; the log says it too."""
-        count = self._refused - self._told
-        if not count:
-            return []
-        self._told += count
-        self._log.warning("audit records lost", count=count, detail="they came faster than the store takes them")
-        return [self._note("lost", count)]
+        """A note of what had no room, or no time, since the last one."""
+        count = self._refused + self._dropped - self._noted
+        return [self._note("lost", count)] if count else []
+
+    def _log_lost(self) -> None:
+        count = self._refused + self._dropped - self._logged
+        if count:
+            self._logged += count
+            self._log.warning("audit records lost", count=count, detail=LATE)
 
     def _opening(self) -> list[StoreNote]:
         notes = []
         try:
             for run, pid in self._store.unclosed():
                 if not _is_running(pid):
-                    self._log.warning("audit store not closed", run=run, detail="its last records may be missing")
-                    notes.append(StoreNote(event="unclosed", at=time.time(), run=run, pid=pid))
+                    count = take_unsettled(self._tallies, run)
+                    detail = (
+                        "how many records are missing is not known" if count is None else "at most so many are missing"
+                    )
+                    self._log.warning("audit store not closed", run=run, count=count, detail=detail)
+                    notes.append(StoreNote(event="unclosed", at=time.time(), run=run, pid=pid, count=count))
         except AuditStoreError as error:
             self._log.warning("audit store failed", detail=str(error))
         return [*notes, self._note("opened")]
@@ -208,9 +230,11 @@ def _is_running(pid: int) -> bool:
 
 
 @contextmanager
-def open_recorder(store: AuditStore, log: AuditLog, *, run: str, masker: Masker, payloads: bool) -> Iterator[Recorder]:
-    """A recorder; what it was given is written when the context ends, within `FLUSH_S`."""
-    recorder = Recorder(store, log, run=run, masker=masker, payloads=payloads)
+def open_recorder(
+    store: AuditStore, log: AuditLog, *, run: str, tallies: Path, masker: Masker, payloads: bool
+) -> Iterator[Recorder]:
+    """A recorder; what it was given is written when the context ends, within `FLUSH_S`. `tallies` is a directory."""
+    recorder = Recorder(store, log, run=run, tallies=tallies, masker=masker, payloads=payloads)
     recorder.start()
     try:
         yield recorder

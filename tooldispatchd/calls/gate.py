@@ -189,6 +189,21 @@ class Gate(Generic[ItemT]):
         """Whether nothing is inside, and nothing waits."""
         return not (self._inside or self._waiting)
 
+    @property
+    def places(self) -> int:
+        """How many may be inside."""
+        return self._places
+
+    @property
+    def inside(self) -> int:
+        """How many are inside."""
+        return len(self._inside)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
     def __contains__(self, item: object) -> bool:
         """Whether the item is inside, or waits."""
         return item in self._inside or item in self._waiting

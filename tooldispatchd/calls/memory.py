@@ -64,6 +64,11 @@ class Memory:
             user = self._users[uid] = _User()
         return Share(self, user)
 
+    def greediest(self, number: int) -> list[tuple[int | None, int]]:
+        """The users who hold most, and how much; servers that many agents share are those of None."""
+        held = [(uid, user.held) for uid, user in list(self._users.items()) if user.held]
+        return sorted(held, key=lambda each: each[1], reverse=True)[:number]
+
     def note(self, change: int) -> None:
         """So many bytes more are held; for `Share` alone."""
         held = self.held = self.held + change

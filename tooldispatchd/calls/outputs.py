@@ -47,13 +47,14 @@ class OutputQuota:
 class StoredOutputs:
     """Those of one session: at most `max_bytes`, and of `whole` what is left there."""
 
-    __slots__ = ("_max_bytes", "_stored", "_whole", "held")
+    __slots__ = ("_kept", "_max_bytes", "_stored", "_whole", "held")
 
     def __init__(self, whole: OutputQuota, max_bytes: int) -> None:
         self.held = 0
         self._whole = whole
         self._max_bytes = max_bytes
         self._stored: dict[str, StoredOutput] = {}
+        self._kept = 0  # of what is held; the rest is being written
 
     def get(self, handle: str) -> StoredOutput | None:
         """The one of this handle; None for one that never was, is another session's, or is forgotten."""
@@ -61,15 +62,15 @@ class StoredOutputs:
 
     def reserve(self, size: int) -> list[StoredOutput] | None:
         """Hold room for so much; what was forgotten for it, oldest first, or None where that would not help."""
-        mine = sum(stored.size for stored in self._stored.values())
         whole = self._whole
-        if self.held - mine + size > self._max_bytes or whole.held - mine + size > whole.max_bytes:
+        if self.held - self._kept + size > self._max_bytes or whole.held - self._kept + size > whole.max_bytes:
             return None
         forgotten: list[StoredOutput] = []
         while (
             self.held + size > self._max_bytes or whole.held + size > whole.max_bytes or len(self._stored) >= MAX_STORED
         ):
             oldest = self._stored.pop(next(iter(self._stored)))
+            self._kept -= oldest.size
             self.give_back(oldest.size)
             forgotten.append(oldest)
         self.held += size
@@ -79,6 +80,7 @@ class StoredOutputs:
     def keep(self, stored: StoredOutput) -> None:
         """One has been written, for which there is room."""
         self._stored[stored.handle] = stored
+        self._kept += stored.size
 
     def give_back(self, size: int) -> None:
         """Room for so much is not needed."""
@@ -89,5 +91,6 @@ class StoredOutputs:
         """Forget all; returns them."""
         forgotten = list(self._stored.values())
         self._stored.clear()
+        self._kept = 0
         self.give_back(self.held)
         return forgotten

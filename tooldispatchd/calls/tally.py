@@ -58,6 +58,11 @@ class Durations:
         return None
 
 
+def outcome_word(outcome: Outcome) -> str:
+    """`ok`, `error` where the tool said so, or the code of a fault."""
+    return outcome.code.value if isinstance(outcome, Fault) else ERROR if outcome.is_error else OK
+
+
 class ToolTally:
     """The calls of one tool. So many had an answer `at_once`, in the moment they came; all others are in `ended`.
 
@@ -75,7 +80,7 @@ class ToolTally:
 
     def note(self, outcome: Outcome, took_s: float) -> None:
         """A call has ended so."""
-        word = outcome.code.value if isinstance(outcome, Fault) else ERROR if outcome.is_error else OK
+        word = outcome_word(outcome)
         durations = self.ended.get(word)
         if durations is None:
             durations = self.ended[word] = Durations()

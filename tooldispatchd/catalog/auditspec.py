@@ -1,22 +1,24 @@
 """Where a record of each call is kept, and for how long."""
 
-from typing import Annotated
+import re
+from typing import Annotated, Final
 
 from msgspec import Meta
 
-from tooldispatchd.catalog.secrecy import Spec
+from tooldispatchd.catalog.secrecy import SecretStore, Spec
 from tooldispatchd.catalog.speckinds import DURATION_S, Size
 
-StoreText = Annotated[str, Meta(pattern=r"^(sqlite|jsonl):[^\x00]+$", max_length=4_096)]
+# Its form is that of `file_store` or `is_database`, once its variables are in place.
+StoreText = Annotated[str, Meta(min_length=1, max_length=4_096)]
 KeepText = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,4}[hd]$")]
 
 
 class AuditSpec(Spec, frozen=True, kw_only=True):
     """`[audit]`: a [record of each call](audit.md), for whoever has to know later what was called."""
 
-    store: StoreText | None = None
-    """Where the records are kept: `"sqlite:PATH"`, or `"jsonl:PATH"`, a line of JSON each. By default nothing is
-    recorded."""
+    store: SecretStore[StoreText] | None = None
+    """Where the records are kept: `"sqlite:PATH"`, `"jsonl:PATH"`, a line of JSON each, or
+    [`"postgresql://USER:PASSWORD@HOST/DATABASE"`](audit.md#postgresql). By default nothing is recorded."""
     keep: KeepText = "30d"
     """How long a record is kept: `"30d"`, `"12h"`."""
     max_bytes: Size = "1G"
@@ -31,7 +33,25 @@ class AuditSpec(Spec, frozen=True, kw_only=True):
         return int(self.keep[:-1]) * DURATION_S[self.keep[-1]]
 
 
-def store_parts(store: str) -> tuple[str, str]:
-    """The kind of a store, and its path."""
-    kind, _, path = store.partition(":")
-    return kind, path
+NEEDS_POSTGRES: Final = 'a PostgreSQL store needs tooldispatchd[postgres]: pip install "tooldispatchd[postgres]"'
+STORES: Final = '"sqlite:PATH", "jsonl:PATH" or "postgresql://USER:PASSWORD@HOST/DATABASE", with "%40" for "@"'
+# As libpq reads them; and nowhere another `@`, with which a part of the password would be a host.
+_URL: Final = re.compile(r"postgres(?:ql)?://(?:[^\s:@/?#]*(?::(?P<password>[^\s:@/?#]*))?@)?[^\s@#]*")
+_FILE: Final = re.compile(r"(?P<kind>sqlite|jsonl):(?P<path>[^\x00]+)")
+
+
+def file_store(store: str) -> tuple[str, str] | None:
+    """The kind of a store in a file, and its path; None of another store."""
+    found = _FILE.fullmatch(store)
+    return None if found is None else (found["kind"], found["path"])
+
+
+def is_database(store: str) -> bool:
+    """Whether it is the URL of a database, in which each sign stands as in URLs."""
+    return _URL.fullmatch(store) is not None
+
+
+def password_in(store: str) -> str | None:
+    """The password in the URL of a database, as it stands there."""
+    found = _URL.fullmatch(store)
+    return None if found is None else found["password"]

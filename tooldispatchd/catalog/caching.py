@@ -10,9 +10,12 @@ from tooldispatchd.catalog.callgraph import runs_agents
 from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.policyspec import PolicySpec
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.restspecs import RestApiSpec
 from tooldispatchd.catalog.speckinds import CACHE_PATTERN, DURATION_S
 from tooldispatchd.catalog.specs import Config, McpSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
+
+CacheTable = PolicySpec | RestApiSpec
 
 OFF: Final = "off"
 _TIMES: Final = '"5m" (ms, s, m, h or d), "off", or a number of milliseconds'
@@ -30,12 +33,13 @@ class Caching(msgspec.Struct, frozen=True):
     is_joined: bool = False
 
 
-def caching_of(
-    tables: Iterable[ToolSpec | McpSpec], server_tool: str, *, is_read_only: bool, is_idempotent: bool
-) -> Caching | None:
-    """What the tables of one tool say together, the nearest first; None where nothing comes of it."""
-    specs = list(tables)
-    kept = next((given for spec in specs if (given := _given(spec, server_tool)) is not None), OFF)
+def caching_of(tables: Iterable[tuple[CacheTable, str]], *, is_read_only: bool, is_idempotent: bool) -> Caching | None:
+    """What the tables of one tool say together, the nearest first, each with what the tool is called there; None where
+    nothing comes of it.
+    """
+    named = list(tables)
+    specs = [spec for spec, _ in named]
+    kept = next((given for spec, name in named if (given := _given(spec, name)) is not None), OFF)
     scope = next((spec.cache_scope for spec in specs if spec.cache_scope is not None), "own")
     joined = next((spec.single_flight for spec in specs if spec.single_flight is not None), False)
     caching = Caching(
@@ -44,14 +48,14 @@ def caching_of(
     return caching if caching.keeps_s or caching.is_joined else None
 
 
-def asks_for_caching(spec: PolicySpec) -> bool:
+def asks_for_caching(spec: CacheTable) -> bool:
     """Whether a table says anything of it."""
     return any(_says(spec, key) for key in ("cache", "single_flight"))
 
 
-def _given(spec: PolicySpec, server_tool: str) -> int | str | None:
+def _given(spec: CacheTable, name: str) -> int | str | None:
     if isinstance(spec.cache, dict):
-        return next((kept for names, kept in spec.cache.items() if NameList([names]).admits(server_tool)), None)
+        return next((kept for names, kept in spec.cache.items() if NameList([names]).admits(name)), None)
     return spec.cache
 
 
@@ -66,21 +70,22 @@ def keeps_s_of(kept: int | str) -> float:
 def caching_problems(
     config: Config, tools: Mapping[str, DeclaredTool], placed: Iterable[tuple[Path, McpSpec]]
 ) -> Iterator[Problem]:
-    """All that is wrong with what tools and servers say of it; `placed` are all tables of servers."""
+    """All that is wrong with what tools, servers and APIs say of it; `placed` are all tables of servers."""
     for name, tool in tools.items():
         path: Path = ("tools", name)
         yield from _form_problems(path, tool.spec)
         if isinstance(tool.spec.cache, dict):
             why = "a tool's answers are all kept for one time"
-            yield Problem((*path, "cache"), why, allowed=f"{_TIMES}; a table of names is for servers")
+            yield Problem((*path, "cache"), why, allowed=f"{_TIMES}; a table of names is for servers and APIs")
         elif stated := [key for key in ("cache", "single_flight") if _says(tool.spec, key)]:
             why_not = _why_never(name, tool, config)
             yield from (Problem((*path, key), why_not) for key in stated if why_not is not None)
             if why_not is None and tool.server is None:
                 yield from _read_only_problems(path, tool)
-        elif tool.spec.cache_scope is not None and tool.server is None:
+        elif tool.spec.cache_scope is not None and tool.server is None and not _api_asks(tool.spec, config):
             yield Problem((*path, "cache_scope"), "it means nothing without cache or single_flight")
-    for path, spec in placed:
+    apis: list[tuple[Path, CacheTable]] = [(("rest", name), api) for name, api in config.rest.items()]
+    for path, spec in (*placed, *apis):
         yield from _form_problems(path, spec)
         if spec.cache_scope is not None and not asks_for_caching(spec):
             yield Problem((*path, "cache_scope"), "it means nothing without cache or single_flight")
@@ -95,12 +100,16 @@ def caching_warnings(servers: Mapping[str, McpSpec]) -> list[str]:
     ]
 
 
-def _says(spec: PolicySpec, key: str) -> bool:
+def _api_asks(spec: ToolSpec, config: Config) -> bool:
+    return spec.rest is not None and spec.rest.api in config.rest and asks_for_caching(config.rest[spec.rest.api])
+
+
+def _says(spec: CacheTable, key: str) -> bool:
     value = getattr(spec, key)
     return bool(value) and value != OFF
 
 
-def _form_problems(path: Path, spec: PolicySpec) -> Iterator[Problem]:
+def _form_problems(path: Path, spec: CacheTable) -> Iterator[Problem]:
     """Values that no time can be read from."""
     kept = spec.cache.items() if isinstance(spec.cache, dict) else [(None, spec.cache)]
     for name, value in kept:

@@ -15,7 +15,7 @@ from tooldispatchd.catalog.choosing import alias_problems, aliases_of
 from tooldispatchd.catalog.deadlocks import find_deadlocks
 from tooldispatchd.catalog.enforcement import Enforceable
 from tooldispatchd.catalog.hookspec import hook_problems, idle_hooks, tools_of
-from tooldispatchd.catalog.masker import NO_SECRETS, Masker
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.meanings import Declared, build_types, strip_stream, to_schema
 from tooldispatchd.catalog.policy import queue_problems
 from tooldispatchd.catalog.problems import Problem
@@ -27,7 +27,7 @@ from tooldispatchd.catalog.servers import Binding, binding_of, build_servers, pa
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.tools import DeclaredTool, build_tools
-from tooldispatchd.catalog.traits import Traits, declared_traits
+from tooldispatchd.catalog.traits import Traits, declared_traits, tagged_by_apis
 from tooldispatchd.catalog.types import JSON
 from tooldispatchd.catalog.workspaces import workspace_problems
 
@@ -70,12 +70,17 @@ class Catalog(msgspec.Struct, frozen=True):
     described: dict[str, DescribedApi] = {}
     rules: Rules = {}
     traits: Traits = {}
-    masker: Masker = NO_SECRETS
+    masker: Masker = msgspec.field(default_factory=Masker)
 
     @property
     def is_protected(self) -> bool:
         """Whether any profile asks for a token, a user or a group."""
         return bool(self.tokens) or any(profile.is_bound for profile in self.profiles.values())
+
+    @property
+    def has_administrators(self) -> bool:
+        """Whether any profile rules the daemon; where none does, its own user does."""
+        return any(profile.admin for profile in self.profiles.values())
 
 
 def build_catalog(
@@ -102,14 +107,14 @@ def build_catalog(
     if own:
         agents = {name: msgspec.structs.replace(profile, token=None) for name, profile in config.agents.items()}
         config = msgspec.structs.replace(config, agents=agents)
+    config = tagged_by_apis(config)
     servers, warnings, problems = build_servers(config)
     apis = build_apis(config)
     sound = frozenset(tool for api in described.values() for tool in api.tools)
     tools, processes, wrong_tools = build_tools(config, servers, signatures, apis, sound)
     traits = declared_traits(config, servers, {name: tool.rest.hints for name, tool in tools.items() if tool.rest})
     profiles, unknown = build_profiles(config, servers, traits)
-    problems = [*problems, *apis.problems, *wrong_tools, *alias_problems(config), *unknown]
-    problems = [*problems, *find_cycles(config), *wrong]
+    problems += [*apis.problems, *wrong_tools, *alias_problems(config), *unknown, *find_cycles(config), *wrong]
     placed = [(path_of(name, config, servers), binding.spec) for name, binding in servers.items()]
     problems += queue_problems(config, placed)
     owned = [
@@ -127,7 +132,7 @@ def build_catalog(
     if problems:
         return problems
     warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]
-    warnings += _idle_workspaces(config)
+    warnings += [*_idle_workspaces(config), *_open_administration(profiles, {**tokens, **own})]
     warnings += _idle_hooks(config, servers)
     warnings += caching_warnings(config.mcp)
     specs: dict[str, bytes] = {}
@@ -154,6 +159,15 @@ def _idle_hooks(config: Config, servers: Mapping[str, Binding]) -> Iterator[str]
     asked = tools_of(config.hooks)
     prefixes = [binding.prefix for binding in servers.values()]
     return idle_hooks(config.hooks, (name for name in config.tools if name not in asked), prefixes)
+
+
+def _open_administration(profiles: Mapping[str, Profile], tokens: Mapping[str, bytes]) -> list[str]:
+    """A sentence for each profile that administers the daemon, and that everybody may open."""
+    return [
+        f"agents.{name}: admin = true, and whoever can open the socket may open it: say who in token, uid or gid"
+        for name, profile in profiles.items()
+        if profile.admin and not profile.is_bound and name not in tokens
+    ]
 
 
 def _idle_workspaces(config: Config) -> list[str]:

@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from tooldispatchd.catalog.secrecy import MASK
 
 LEAST_CHARS: Final = 6
@@ -16,24 +18,32 @@ LEAST_LINE_CHARS: Final = 16
 
 
 class Masker:
-    """Masks the values it was made with. Each is one search through the text, which is many times as fast as one pass
-    that looks for all of them: nearly always there is none.
+    """Masks the values it was made with, and those that it learns. Each is one search through the text, which is many
+    times as fast as one pass that looks for all of them: nearly always there is none.
     """
 
-    __slots__ = ("_bytes", "_forms", "longest")
+    __slots__ = ("_bytes", "_forms", "_learnt", "_stated", "longest")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        found = {form for value in values for form in _forms_of(value) if len(form) >= LEAST_CHARS}
-        # The longest first: one that is a part of another must not leave the rest of that.
-        self._forms = tuple(sorted(found, key=lambda form: (-len(form), form)))
-        self._bytes = tuple((form.encode(errors="surrogateescape"), MASK.encode()) for form in self._forms)
-        self.longest = len(self._forms[0]) if self._forms else 0
+        self._stated = frozenset(values)
+        self._learnt: dict[str, frozenset[str]] = {}
+        self._arrange()
 
     def __bool__(self) -> bool:
         return bool(self._forms)
 
     def __repr__(self) -> str:
         return f"Masker({len(self._forms)} forms)"
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """All values that it masks."""
+        return self._stated.union(*self._learnt.values())
+
+    def learn(self, owner: str, values: Iterable[str]) -> None:
+        """Mask these values too, in the place of those that the owner had before."""
+        self._learnt[owner] = frozenset(values)
+        self._arrange()
 
     def mask(self, text: str) -> str:
         """The text without the secrets."""
@@ -42,19 +52,23 @@ class Masker:
                 text = text.replace(form, MASK)
         return text
 
-    def mask_bytes(self, text: bytes) -> bytes:
-        """Likewise, of a text in UTF-8."""
-        held: list[bytes | bytearray] = [text]
-        for _ in self.passes(held):
-            pass
-        return bytes(held[0])
+    def mask_json(self, text: str) -> str:
+        """Likewise, of a text of JSON, which stays one: what looks like a secret may be digits of a number, or begin
+        within an escape. Of any other text as `mask`.
+        """
+        masked = self.mask(text)
+        if masked == text:
+            return text
+        try:
+            return msgspec.json.encode(self.mask_value(msgspec.json.decode(text))).decode()
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return masked
 
-    def passes(self, held: list[bytes | bytearray]) -> Iterator[None]:
-        """Likewise, of the one text in `held`: a pass through it for each step, some milliseconds for 64 MiB."""
-        for form, mask in self._bytes:
-            if form in held[0]:
-                held[0] = held[0].replace(form, mask)
-            yield
+    def mask_bytes(self, line: bytes) -> bytes:
+        """As `mask_json`, of a text in UTF-8."""
+        if not any(form in line for form in self._bytes):
+            return line
+        return self.mask_json(line.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
     def mask_cut(self, text: str) -> str:
         """Likewise, of a text that was cut from a longer one: also what is left of a secret at its ends."""
@@ -71,10 +85,19 @@ class Masker:
         if isinstance(value, str):
             return self.mask_cut(value) if is_cut else self.mask(value)
         if isinstance(value, dict):
-            return {key: self.mask_value(each, is_cut=is_cut) for key, each in value.items()}
+            mask = self.mask_cut if is_cut else self.mask
+            return {mask(str(key)): self.mask_value(each, is_cut=is_cut) for key, each in value.items()}
         if isinstance(value, list):
             return [self.mask_value(each, is_cut=is_cut) for each in value]
         return value
+
+    def _arrange(self) -> None:
+        found = {form for value in self.secrets for form in _forms_of(value) if len(form) >= LEAST_CHARS}
+        # The longest first: one that is a part of another must not leave the rest of that. Replaced whole, since the
+        # audit's thread may be masking.
+        self._forms = tuple(sorted(found, key=lambda form: (-len(form), form)))
+        self._bytes = tuple(form.encode(errors="surrogateescape") for form in self._forms)
+        self.longest = len(self._forms[0]) if self._forms else 0
 
 
 NO_SECRETS: Final = Masker()

@@ -32,7 +32,7 @@ class OpenApiSpec(RestApiSpec, frozen=True, kw_only=True):
     """Which operations, by `operationId` or by the tool's name without its prefix; also
     [patterns](agents.md#patterns). One that is deprecated is a tool only where it is named here."""
     tags: tuple[str, ...] | None = None
-    """Operations with one of these tags; also patterns."""
+    """Operations with one of these tags; also patterns. A tool has all tags of its operation."""
     paths: tuple[str, ...] | None = None
     """Operations at these paths, as the document writes them; also patterns: `"/repos/*"`."""
     methods: tuple[RestMethod, ...] | None = None

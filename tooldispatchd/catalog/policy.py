@@ -81,7 +81,7 @@ def policy_of(
             tables["rest", spec.rest.api] = config.rest[spec.rest.api]
     if server is not None:
         tables["mcp", server.name] = server.spec
-    # Of an API's tools each has its own rules, and keeps answers by its own word.
+    # Of an API's tools each has its own rules and sizes.
     own_tables = {owner: table for owner, table in tables.items() if not isinstance(table, RestApiSpec)}
     ruling: dict[Owner, ToolSpec | McpSpec | ProfileSpec] = {**own_tables}
     if profile is not None:
@@ -108,7 +108,9 @@ def policy_of(
         approvings=tuple(each for each in asked if each is not None),
         redacts=any(spec.redact for spec in stated),
         caching=caching_of(
-            own_tables.values(), server_tool, is_read_only=is_reader, is_idempotent=retried_by is not None
+            ((table, server_tool if owner[0] == "mcp" else tool or "") for owner, table in tables.items()),
+            is_read_only=is_reader,
+            is_idempotent=retried_by is not None,
         ),
         max_output=next((spec.max_output for spec in sized if spec.max_output is not None), None),
         overflow=next((spec.overflow for spec in sized if spec.overflow is not None), None),

@@ -116,10 +116,13 @@ class PolicySpec(SizedSpec, frozen=True, kw_only=True):
     tools that may be cached, or are `idempotent`."""
 
 
+MEMORY: Final = "memory"
+
+
 class CacheSpec(Spec, frozen=True, kw_only=True):
     """`[cache]`: where answers are kept that may be given again, and how many."""
 
-    store: StoreText = "memory"
+    store: StoreText = MEMORY
     """With `"sqlite:PATH"` they are kept in that file too, and survive a restart. By default in memory alone."""
     bytes: Annotated[int, Meta(ge=64 * KIB, le=TIB)] = 32 * MIB
     """How much all answers take together, in memory as in the file; those that were not asked for longest leave. It is

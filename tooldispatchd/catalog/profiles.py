@@ -87,6 +87,8 @@ class Profile(msgspec.Struct, frozen=True):
     makes_workspace: bool = False
     workspaces: tuple[str, ...] = ()
     """The directories that a `hello` may name in its place, as patterns."""
+    admin: bool = False
+    """Whether its agents may see what the daemon does, and change it."""
 
     @property
     def has_workspace(self) -> bool:
@@ -217,6 +219,7 @@ def build_profiles(
             workspace=spec.workspace,
             makes_workspace=spec.make,
             workspaces=spec.workspaces,
+            admin=spec.admin,
         )
     return profiles, problems
 
@@ -345,7 +348,8 @@ def narrow(
     kept = [_within(use, offered[use.server]) for use in _uses(used)]
     offers, uses = _allowed(tuple(tools), kept, wish.allow, servers, traits)
     jobs = profile.jobs if wish.jobs is None else wish.jobs
-    return msgspec.structs.replace(profile, tools=offers, servers=uses, jobs=jobs)
+    # An agent that is trusted with less than its profile is not trusted with the daemon.
+    return msgspec.structs.replace(profile, tools=offers, servers=uses, jobs=jobs, admin=False)
 
 
 def _within(use: ServerUse, whole: ServerUse) -> ServerUse:

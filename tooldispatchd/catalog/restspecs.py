@@ -27,6 +27,7 @@ from tooldispatchd.catalog.speckinds import (
     QueueName,
     Seconds,
     SomeWord,
+    Tags,
 )
 
 # QUERY is OpenAPI 3.2's. CONNECT and TRACE ask for no resource.
@@ -143,6 +144,15 @@ class RestApiSpec(Spec, frozen=True, kw_only=True):
     """The [breaker](#policy) that its tools have together."""
     redact: bool = False
     """With `true` [known secrets](security.md#secrets) are masked in what its tools answer."""
+    cache: CacheTime | dict[str, CacheTime] | None = None
+    """For how long answers of those of its tools are kept that only read, see [policy](#policy); also by the names of
+    tools or patterns: `{ "search_*" = "5m" }`. What a tool says comes before."""
+    cache_scope: Literal["own", "shared"] | None = None
+    """To whom they are given again, see [policy](#policy)."""
+    single_flight: bool | None = None
+    """With `true` equal calls wait for the one that runs, see [policy](#policy)."""
+    tags: Tags | None = None
+    """Tags of each of its tools, see [tags](agents.md#tags-and-hints)."""
     idempotent: bool = False
     """With `true` those of its requests may be [tried again](policy.md#trying-again) that may be sent twice by their
     method (`GET`, `HEAD`, `OPTIONS`, `QUERY`, `PUT`, `DELETE`), or by `annotations`."""

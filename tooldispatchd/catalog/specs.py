@@ -71,7 +71,7 @@ StopSeconds = Annotated[float, Meta(ge=0, le=60)]
 
 
 class DaemonSpec(Spec, frozen=True, kw_only=True):
-    """`[daemon]`: where agents come in, and how long running calls have at the end."""
+    """`[daemon]`: where agents come in, how long running calls have at the end, and whether its files are watched."""
 
     listen: tuple[SomeWord, ...] = ()
     """[Where agents come in](agents.md#ways-in). `serve --listen` replaces it. By default the socket that the
@@ -79,6 +79,9 @@ class DaemonSpec(Spec, frozen=True, kw_only=True):
     grace_s: Annotated[float, Meta(ge=0, le=3600)] = 10.0
     """Seconds that running calls still have when the daemon is asked to stop. With the teardown the default stays well
     under systemd's 90 s."""
+    watch: bool = False
+    """Whether the daemon [reads its configuration again](operating.md#reload) by itself when one of its files has
+    changed. By default somebody has to say so: a file may be saved before it is finished."""
 
 
 class LimitsSpec(Spec, frozen=True, kw_only=True):
@@ -538,6 +541,9 @@ class ProfileSpec(SizedSpec, frozen=True, kw_only=True):
     beside them."""
     gid: Owners | None = None
     """Groups whose members may open it."""
+    admin: bool = False
+    """With `true` its agents [administer the daemon](operating.md#administrators): they see what it does, and may
+    change it. Where no profile has it, the daemon's own user and root do."""
 
 
 class Config(Spec, frozen=True, kw_only=True):

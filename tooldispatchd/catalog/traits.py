@@ -59,6 +59,17 @@ def tags_of(tool: ToolSpec | None, server: McpSpec | None = None) -> tuple[str, 
     return tuple(dict.fromkeys(tags))
 
 
+def tagged_by_apis(config: Config) -> Config:
+    """The configuration with the tags of each API at its tools."""
+    of_apis = {name: api.tags for name, api in config.rest.items() if api.tags}
+    tools = {
+        name: msgspec.structs.replace(tool, tags=tuple(dict.fromkeys((*tool.tags, *of_apis[tool.rest.api]))))
+        for name, tool in config.tools.items()
+        if tool.rest is not None and tool.rest.api in of_apis
+    }
+    return msgspec.structs.replace(config, tools={**config.tools, **tools}) if tools else config
+
+
 def hints_in(annotations: Raw | None) -> tuple[str, ...]:
     """The hints that a server gives of its tool, in JSON that has been scanned and never read."""
     try:

@@ -8,7 +8,6 @@ cancelled, at its call's deadline or because nobody waits any more, is ended by 
 """
 
 import math
-import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -29,9 +28,6 @@ CHECKERS: Final = 2
 HURRY_S: Final = 2.0
 # Copied in one turn of the loop, in some 0.1 ms.
 PIECE_BYTES: Final = 256 * 1024
-
-# Where a tokenizer has its tables.
-INHERITED: Final = ("TIKTOKEN_CACHE_DIR",)
 
 Buffer = bytes | bytearray | memoryview
 
@@ -128,9 +124,8 @@ class _Checker:
     def __init__(self, family: Family) -> None:
         ours, theirs = socket.socketpair()
         try:
-            env = {name: os.environ[name] for name in INHERITED if name in os.environ}
             extra = {3: theirs.fileno()}
-            self.child: Child = family.spawn_module("tooldispatchd.checkers.worker", env=env, extra=extra)
+            self.child: Child = family.spawn_module("tooldispatchd.checkers.worker", env={}, extra=extra)
         except SpawnError as error:
             ours.close()
             raise CheckerError(f"it cannot be checked: {error.why}") from error

@@ -10,7 +10,7 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Final, NamedTuple
 
 import trio
@@ -175,6 +175,10 @@ class Family:
         living children leave is reaped at least every `tick_s` seconds.
         """
         await self._orphans.run(lambda: self._guardians.pids, tick_s=tick_s, reap=self._reap_lingering)
+
+    def strangers(self) -> AbstractContextManager[None]:
+        """Meanwhile a thread of the daemon may start processes by itself, which it waits for."""
+        return self._orphans.strangers()
 
     async def close(self) -> None:
         """KILL and reap every child and its orphans, then end the guardians; bounded, cannot be cancelled."""

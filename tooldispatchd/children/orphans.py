@@ -9,15 +9,15 @@ it escapes the guardian.
 
 A number is signalled or reaped only while it stands among our own children, which stay there until this task reaps
 them: it cannot be another process's meanwhile. A child of the family is known by its pid and reaped by its owner alone;
-any other process is reaped when it has ended, whichever group it is in. So nothing else in the daemon may start
-processes while this runs.
+any other process is reaped when it has ended, whichever group it is in. So whatever else in the daemon starts
+processes while this runs, and waits for them itself, does so among `strangers`.
 """
 
 import os
 import signal
 import time
-from collections.abc import Callable, Container
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -67,6 +67,7 @@ class Orphans:
         self._origins: dict[int, int | None] = {}
         self._ended = trio.Event()
         self._is_adopting = False
+        self._strangers = 0
         self._pause_s = PAUSE_S
 
     def enter(self, pid: int, number: int) -> None:
@@ -77,6 +78,16 @@ class Orphans:
         """A child has ended and is reaped before anything is awaited; its orphans end soon."""
         del self._numbers[pid]
         self._ended.set()
+
+    @contextmanager
+    def strangers(self) -> Iterator[None]:
+        """Meanwhile leave processes that do not carry our run id to a thread that has started them."""
+        self._strangers += 1
+        try:
+            yield
+        finally:
+            self._strangers -= 1
+            self._ended.set()
 
     def look_soon(self) -> None:
         """A child is about to end for which no task waits."""
@@ -154,7 +165,7 @@ class Orphans:
         if pid in self._numbers:
             # Another part of this program reaped it since it was listed, and a child got its number.
             return False
-        if self._reap(pid):
+        if (not self._strangers or self._origins.get(pid) is not None) and self._reap(pid):
             # Its own orphans came to us perhaps after the list was read.
             return True
         is_new = pid not in self._origins

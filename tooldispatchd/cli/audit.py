@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     # The help needs none of it.
-    from tooldispatchd.audit.door import AuditFilter, AuditReader, CallRecord
+    from tooldispatchd.audit.door import AuditFilter, AuditReader, CallRecord, StoreNote
 
 EPILOG: Final = """\
 The store is read, not the daemon: it need not run, and whoever asks must be able to read the file, as the daemon's user
-can. --since takes a time ago (90s, 30m, 12h, 7d) or a day or time (2026-11-26, 2026-11-26T08:00), local where it names
-no zone.
+can, or its database. --since takes a time ago (90s, 30m, 12h, 7d) or a day or time (2026-11-26, 2026-11-26T08:00),
+local where it names no zone.
 
 The table shows when each call came, whose it was, how it ended (ok, error: the tool said that it failed, or the code of
 a fault), how long it waited and ran, and the sizes of input and answer. --json prints a line for each, with all that is
@@ -32,10 +32,6 @@ LIMIT: Final = 50
 FOLLOW_S: Final = 0.5
 # An estimate, for English and for JSON.
 BYTES_A_TOKEN: Final = 4
-MISSING: Final = {
-    "lost": "{count} records were lost",
-    "unclosed": "the run {run} was killed: its last records may be missing",
-}
 HEADINGS: Final = ("time", "session", "agent", "tool", "ended", "waited ms", "ran ms", "in", "out")
 # So many of these are words.
 WORDS: Final = 5
@@ -48,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--config", type=Path, metavar="FILE", help="the configuration; by default the one of serve")
-    where.add_argument("--store", metavar="STORE", help="the store itself: sqlite:PATH or jsonl:PATH")
+    where.add_argument("--store", metavar="STORE", help="the store itself, as the configuration names it")
     parser.add_argument("--since", type=moment, metavar="WHEN", help="only calls that came since then")
     parser.add_argument("--agent", metavar="NAME", help="only those of the agent of that name on its channel")
     parser.add_argument("--tool", metavar="NAME", help="only those of that tool, or of tools of a pattern")
@@ -73,6 +69,7 @@ def moment(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     """Print; the exit code."""
     from tooldispatchd.audit.door import AuditFilter, AuditStoreError, open_reader
+    from tooldispatchd.catalog.auditspec import STORES, file_store, is_database
     from tooldispatchd.config.configuration import ConfigError
 
     try:
@@ -80,8 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    if store is None or not store.startswith(("sqlite:", "jsonl:")):
-        why = "the configuration has no audit.store" if store is None else "a store is sqlite:PATH or jsonl:PATH"
+    if store is None or not (file_store(store) or is_database(store)):
+        why = "the configuration has no audit.store" if store is None else f"a store is {STORES}"
         print(f"tooldispatchd: {why}", file=sys.stderr)
         return 2
     wanted = AuditFilter(arguments.since, arguments.agent, arguments.tool, arguments.failed, arguments.slow)
@@ -112,13 +109,23 @@ def _tell_notes(reader: "AuditReader", wanted: "AuditFilter", *, is_json: bool) 
     from msgspec import json
 
     for note in reader.notes(wanted.since or 0.0):
-        if note.event not in MISSING:
+        if (why := _missing(note)) is None:
             continue
         if is_json:
             print(json.encode(note).decode())
         else:
-            why = MISSING[note.event].format(count=note.count, run=note.run)
             print(f"tooldispatchd: warning: {_time(note.at)}: {why}", file=sys.stderr)
+
+
+def _missing(note: "StoreNote") -> str | None:
+    if note.event == "lost":
+        return f"{note.count} records were lost"
+    if note.event != "unclosed" or note.count == 0:
+        return None
+    missing = "how many of its records are missing is not known"
+    if note.count is not None:
+        missing = f"at most {note.count} of its records are missing"
+    return f"the run {note.run} was killed: {missing}"
 
 
 def _print_calls(reader: "AuditReader", wanted: "AuditFilter", arguments: argparse.Namespace) -> None:

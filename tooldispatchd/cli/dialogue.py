@@ -139,6 +139,14 @@ class Dialogue:
             text = text[:-1] + ',"input":' + json_input.replace("\n", " ") + "}"
         self._duplex.write(text.encode() + b"\n")
 
+    def administer(self, ask: str, fields: Mapping[str, object]) -> Line:
+        """The value of an administrator's line; raises as `hear`. Fields that are None are left out."""
+        line: Line = {"__port": "admin_req", "id": "1", "ask": ask}
+        line |= {name: said for name, said in fields.items() if said is not None}
+        self._duplex.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        value = self.until("admin_resp").get("value")
+        return value if isinstance(value, dict) else {}
+
     def hear(self) -> Line:
         """The next line. Raises `CommandRefusedError` for a fault, `NoDaemonError` where none comes."""
         while not self._heard:

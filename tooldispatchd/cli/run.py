@@ -60,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FORM",
         help=f"show the tools in the form that a model's provider takes: {', '.join(FORMS)}",
     )
+    parser.add_argument(
+        "--max-output",
+        type=bytes_of_output,
+        metavar="BYTES",
+        help="how much of an answer the agent gets where no table says it (256 KiB); 1,024 at least",
+    )
     parser.add_argument("--updates", action="store_true", help="ask for tool_update and tools_changed lines")
     parser.add_argument("--meta", action="store_true", help="ask for meta in answers")
     parser.add_argument(
@@ -72,6 +78,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verbose", action="store_true", help="say on stderr which daemon is used")
     # Not "command": that is the name of this one.
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the agent and its arguments")
+
+
+def bytes_of_output(text: str) -> int:
+    """A size of the command line."""
+    from tooldispatchd.wire.messages import MIN_OUTPUT_BYTES
+
+    value = int(text)
+    if value < MIN_OUTPUT_BYTES:
+        raise ValueError(text)
+    return value
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -98,6 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
         schemas=arguments.schemas,
         meta=msgspec.Raw(b"true") if arguments.meta else msgspec.UNSET,
         updates=arguments.updates,
+        max_output=arguments.max_output,
         answers=arguments.answers,
     )
     order = Order(

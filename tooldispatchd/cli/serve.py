@@ -3,8 +3,11 @@
 import argparse
 import os
 import sys
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tooldispatchd.daemon.daemon import DaemonStart
 
 EPILOG = """\
 places:
@@ -29,8 +32,9 @@ Without --config: ./tooldispatchd.toml, $XDG_CONFIG_HOME/tooldispatchd/config.to
 Without --listen and daemon.listen: $TOOLDISPATCHD_SOCKET, $RUNTIME_DIRECTORY/dispatch.sock,
 $XDG_RUNTIME_DIR/tooldispatchd/dispatch.sock, /run/tooldispatchd/dispatch.sock.
 
-SIGTERM, SIGINT or SIGHUP: running calls have daemon.grace_s, then exit 0. A second signal ends at once, exit 1.
-SIGUSR1 and SIGUSR2 are ignored.
+SIGTERM or SIGINT: running calls have daemon.grace_s, then exit 0. A second signal ends at once, exit 1.
+SIGHUP: the configuration is read again; new sessions get it. With nohup it is ignored, and when the terminal is gone
+that the daemon was started from it is as SIGTERM. SIGUSR1 and SIGUSR2 are ignored.
 exit codes: 0 drained; 1 forced; 2 usage or configuration; 3 a place cannot be listened on, or too few descriptors
 """
 
@@ -65,48 +69,58 @@ def run(arguments: argparse.Namespace) -> int:
     # Imported here: the other commands need none of it.
     import trio
 
-    from tooldispatchd.client.reach import find_socket
-    from tooldispatchd.config.configuration import ConfigError, find_configuration, load_catalog
-    from tooldispatchd.config.http_places import http_problems, http_warnings
-    from tooldispatchd.config.listen_values import in_a_line, parse_places, quote_path
     from tooldispatchd.daemon.daemon import serve
-    from tooldispatchd.daemon.doors import check_descriptors
-    from tooldispatchd.daemon.equipment import EquipmentError, open_agent_specs
+    from tooldispatchd.daemon.equipment import EquipmentError
     from tooldispatchd.daemon.listeners import ListenError
-    from tooldispatchd.daemon.logs import open_log
-    from tooldispatchd.daemon.systemd import Notifier, listen_fds, take_watchdog
 
+    start = _start(arguments)
+    if isinstance(start, int):
+        return start
     try:
-        catalog = load_catalog(arguments.config or find_configuration(os.environ), os.environ)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 2
-    found = arguments.listen or catalog.config.daemon.listen or [f"unix:{quote_path(find_socket(os.environ))}"]
-    places, problems = parse_places(found, catalog.profiles)
-    if problems := problems or [*http_problems(places, catalog)]:
-        print(*(f"tooldispatchd: --listen {in_a_line(problem)}" for problem in problems), sep="\n", file=sys.stderr)
-        return 2
-    try:
-        handed = listen_fds(os.environ)
-        check_descriptors(places, handed)
-    except ListenError as error:
-        print(f"tooldispatchd: {error}", file=sys.stderr)
-        return 3
-    watchdog_s = take_watchdog(os.environ)
-    notifier = Notifier(os.environ)
-    log = open_log(arguments.log_level, catalog.masker)
-    for warning in (*catalog.warnings, *(http_warnings(places) if arguments.listen else ())):
-        log.warning("configuration", detail=warning)
-    if handed and not any(place.kind == "systemd" for place in places):
-        log.warning("sockets not used", names=[name for _, name in handed], detail='no place to listen is "systemd"')
-    run_daemon = partial(serve, catalog, places, handed, notifier=notifier, watchdog_s=watchdog_s)
-    try:
-        with open_agent_specs(catalog, os.environ) as specs:
-            return trio.run(partial(run_daemon, log=log, logs_calls=arguments.log_level == "debug", agent_specs=specs))
+        return trio.run(serve, start)
     except* (ListenError, EquipmentError) as group:
         for failed in leaves(group):
             print(f"tooldispatchd: {failed}", file=sys.stderr)
     return 3
+
+
+def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
+    """What the daemon is started with; the exit code where it cannot be, for a reason that was told."""
+    from tooldispatchd.catalog.masker import Masker
+    from tooldispatchd.client.reach import find_socket
+    from tooldispatchd.config.configuration import ConfigError, find_configuration
+    from tooldispatchd.config.listen_values import quote_path
+    from tooldispatchd.daemon.daemon import DaemonStart
+    from tooldispatchd.daemon.doors import check_descriptors
+    from tooldispatchd.daemon.generations import CONFIGURATION
+    from tooldispatchd.daemon.listeners import ListenError
+    from tooldispatchd.daemon.logs import open_log
+    from tooldispatchd.daemon.source import ConfigurationSource
+    from tooldispatchd.daemon.systemd import Notifier, listen_fds, take_watchdog
+
+    try:
+        path = arguments.config or find_configuration(os.environ)
+        standing = f"unix:{quote_path(find_socket(os.environ))}"
+        source = ConfigurationSource(path, listen=arguments.listen or (), standing=standing)
+        reading = source.read()
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    try:
+        handed = listen_fds(os.environ)
+        check_descriptors(reading.places, handed)
+    except ListenError as error:
+        print(f"tooldispatchd: {error}", file=sys.stderr)
+        return 3
+    watchdog_s, notifier = take_watchdog(os.environ), Notifier(os.environ)
+    masker = Masker()
+    masker.learn(CONFIGURATION, reading.catalog.masker.secrets)
+    log = open_log(arguments.log_level, masker)
+    for warning in reading.warnings:
+        log.warning("configuration", detail=warning)
+    if handed and not any(place.kind == "systemd" for place in reading.places):
+        log.warning("sockets not used", names=[name for _, name in handed], detail='no place to listen is "systemd"')
+    return DaemonStart(source, reading, handed, notifier, watchdog_s, log, masker)
 
 
 def _prepare_process() -> None:

@@ -10,10 +10,11 @@ everything else that comes, and runs the callbacks that `hello` was given; these
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, overload
 
+import msgspec
 from msgspec import UNSET
 
 from tooldispatchd.client.conversation import Call, PendingRequests, Ticket, WrittenCalls, answers
@@ -42,12 +43,21 @@ from tooldispatchd.client.waiting import (
     SaidHello,
     Waiting,
 )
-from tooldispatchd.wire.messages import Bye, Pong, Ready, ToolResp, Tools, ToolView
+from tooldispatchd.wire.messages import AdminResp, Bye, Pong, Ready, ToolResp, Tools, ToolView
 
 # Longer than any tool should take.
 TIMEOUT_S: Final = 600.0
 # As many calls as a daemon with its default limits runs at once for one agent.
 WINDOW: Final = 256
+
+_decode_value: Final = msgspec.json.Decoder(dict[str, object]).decode
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """One value of a subscription; so many before it were `dropped`, because we did not read."""
+
+    value: dict[str, object]
+    dropped: int
 
 
 class Agent:
@@ -309,6 +319,33 @@ class Client(Agent):
         """Return when the daemon has answered; works before `hello`."""
         self._waiting.renew()
         self._waiting.question(self._waiting.conversation.ping(), Pong)
+
+    def admin(self, ask: str, **fields: object) -> dict[str, object]:
+        """Ask the daemon about itself, or change it (protocol/extensions/admin.md); raises `FaultError` if it refuses.
+
+        It opens no session. `fields` are those of `admin_req`; None leaves one out.
+        """
+        self._waiting.renew()
+        answer = self._waiting.question(self._waiting.conversation.admin(ask, fields), AdminResp)
+        return _decode_value(answer.value)
+
+    def follow(self, ask: str, *, tick_s: float, **fields: object) -> Generator[Followed | None, None, None]:
+        """What a subscription tells, as it comes; None after each `tick_s` seconds without any. Leaving it ends it."""
+        waiting = self._waiting
+        waiting.renew()
+        ticket = waiting.conversation.admin(ask, fields)
+        waiting.subscribe(ticket)
+        try:
+            waiting.question(ticket, AdminResp)
+            while True:
+                note = waiting.note(ticket, tick_s)
+                yield None if note is None else Followed(_decode_value(note.value), note.dropped or 0)
+        finally:
+            waiting.unsubscribe(ticket)
+            if waiting.conversation.lost is None:
+                # Its answer does not matter, nor whether it had begun.
+                waiting.conversation.admin("stop", {"of": str(ticket)})
+                waiting.flush()
 
     def close(self) -> None:
         """Close the channel; the daemon cancels what still runs for its agents."""

@@ -30,6 +30,8 @@ from tooldispatchd.client.shown import (
 )
 from tooldispatchd.wire.lines import LineCutter, LongLine
 from tooldispatchd.wire.messages import (
+    AdminNote,
+    AdminResp,
     ApproveReq,
     Ask,
     Bye,
@@ -54,7 +56,9 @@ MAX_LINE_BYTES: Final = 2 * 64 * 1024 * 1024 + 1024
 
 # Answers to questions; a call is answered by `ToolResp`.
 Reply = ReadyLine | ToolsLine | Parsed | Pong | Bye
-Line = Reply | ToolResp | ToolsChangedLine | ToolUpdate | EventLine | ApproveReq | Ask | ServerNote | Ping | FaultLine
+Asked = ApproveReq | Ask | Ping
+Told = ToolsChangedLine | ToolUpdate | EventLine | ServerNote | AdminNote
+Line = Reply | ToolResp | AdminResp | Told | Asked | FaultLine
 ReadT = TypeVar("ReadT")
 
 # A daemon that reads no more may have lines for us for this long.
@@ -89,8 +93,8 @@ class WrittenCalls(msgspec.Struct, frozen=True):
     malformed: list[dict[str, object]]
 
 
-Answer = Ready | ShownReady | ToolResp | Tools | ShownTools | WrittenCalls | Pong | Bye
-AnswerT = TypeVar("AnswerT", Ready, ShownReady, ToolResp, Tools, ShownTools, WrittenCalls, Pong, Bye)
+Answer = Ready | ShownReady | ToolResp | Tools | ShownTools | WrittenCalls | AdminResp | Pong | Bye
+AnswerT = TypeVar("AnswerT", Ready, ShownReady, ToolResp, Tools, ShownTools, WrittenCalls, AdminResp, Pong, Bye)
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +134,7 @@ class Updated(msgspec.Struct, frozen=True):
     update: ToolUpdate
 
 
-Event = Answered | Updated | ToolsChanged | ShownToolsChanged | EventLine | ServerNote | ApproveReq | Ask
+Event = Answered | Updated | ToolsChanged | ShownToolsChanged | EventLine | ServerNote | AdminNote | ApproveReq | Ask
 
 
 # The port that answers a question, and the agent that asked.
@@ -182,6 +186,8 @@ class PendingRequests:
         # By the line's number on the channel, which a `fault` names.
         self._waiting: dict[int, _Waiting] = {}
         self._calls: dict[Ticket, _Waiting] = {}
+        # What an administrator has asked for; answered by its id too.
+        self._admin: dict[Ticket, _Waiting] = {}
         # The other questions, oldest first.
         self._questions: dict[_Answerer, deque[_Waiting]] = {}
         # Whether the tools of each agent that was opened here come in a provider's form.
@@ -254,6 +260,12 @@ class PendingRequests:
             "input": _written(call.input),
         }
         self._calls[ticket] = self._ask(fields, None)
+        return ticket
+
+    def admin(self, ask: str, fields: Mapping[str, object]) -> Ticket:
+        """Ask the daemon about itself, or change it; answered by `AdminResp`. `fields` are those of `admin_req`."""
+        ticket = self._ticket + 1
+        self._admin[ticket] = self._ask({"__port": "admin_req", "id": str(ticket), "ask": ask, **fields}, None)
         return ticket
 
     def cancel(self, agent: str | None, ticket: Ticket) -> None:
@@ -336,6 +348,7 @@ class PendingRequests:
             self.take()
             self._waiting.clear()
             self._calls.clear()
+            self._admin.clear()
             self._questions.clear()
             self._shown.clear()
 
@@ -345,18 +358,19 @@ class PendingRequests:
             raise ClientError("the daemon sent a line that is too long")
         line = bytes(line)
         said = _read_line(line)
-        if said is None or isinstance(said, EventLine | ServerNote | ApproveReq | Ask):
+        if said is None or isinstance(said, EventLine | ServerNote | AdminNote | ApproveReq | Ask):
             return said
-        if isinstance(said, ToolResp):
-            waiting = self._calls.pop(_ticket_of(said.id), None)
+        if isinstance(said, ToolResp | AdminResp):
+            asked = self._calls if isinstance(said, ToolResp) else self._admin
+            waiting = asked.pop(ticket_of(said.id), None)
             if waiting is None:
                 return None
             del self._waiting[waiting.line]
-            return Answered(waiting.ticket, fault_of(said) if said.fault else said)
+            return Answered(waiting.ticket, fault_of(said) if isinstance(said, ToolResp) and said.fault else said)
         if isinstance(said, FaultLine):
             return self._fault(said, FaultError(_decoded(partial(_decode_fields, line))))
         if isinstance(said, ToolUpdate):
-            call = _ticket_of(said.id)
+            call = ticket_of(said.id)
             return Updated(call, said) if call in self._calls else None
         if isinstance(said, ToolsChangedLine):
             # None for an agent that was opened elsewhere (`run`): nothing here asked to be told.
@@ -396,17 +410,19 @@ class PendingRequests:
 
     def _fault(self, said: FaultLine, fault: FaultError) -> Event | None:
         """The request that a fault answers; without a line number, the `hello` of a refused session."""
-        if self._is_shared:
-            waiting = None if said.id is not None else self._oldest(said.agent, _ANSWERERS)
-        elif said.line is not None:
-            waiting = self._waiting.get(said.line)
-        else:
-            waiting = self._oldest(said.agent, ("ready",))
-        if waiting is None or (said.id is not None and _ticket_of(said.id) != waiting.ticket):
+        waiting = None if said.id is None else self._admin.get(ticket_of(said.id))
+        if waiting is None:
+            waiting = self._refused(said)
+        if waiting is None or (said.id is not None and ticket_of(said.id) != waiting.ticket):
             self._last_words = fault
             return None
         self._forget(waiting)
         return Answered(waiting.ticket, fault)
+
+    def _refused(self, said: FaultLine) -> _Waiting | None:
+        if self._is_shared:
+            return None if said.id is not None else self._oldest(said.agent, _ANSWERERS)
+        return self._oldest(said.agent, ("ready",)) if said.line is None else self._waiting.get(said.line)
 
     def _oldest(self, agent: str | None, ports: tuple[str, ...]) -> _Waiting | None:
         questions = (self._questions.get((port, agent)) for port in ports)
@@ -415,6 +431,7 @@ class PendingRequests:
     def _forget(self, waiting: _Waiting) -> None:
         del self._waiting[waiting.line]
         self._calls.pop(waiting.ticket, None)
+        self._admin.pop(waiting.ticket, None)
         if waiting.answerer is not None:
             questions = self._questions[waiting.answerer]
             questions.remove(waiting)
@@ -422,7 +439,7 @@ class PendingRequests:
                 del self._questions[waiting.answerer]
 
 
-def _ticket_of(call_id: str) -> Ticket:
+def ticket_of(call_id: str) -> Ticket:
     """The ticket with this id; 0, which no ticket has, for an id that is not ours."""
     # No more digits than a counter ever has: parsing a number takes quadratic time.
     return int(call_id) if len(call_id) <= 18 and call_id.isascii() and call_id.isdigit() else 0

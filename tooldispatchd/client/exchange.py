@@ -195,12 +195,16 @@ class ClientExchange:
             changed = self.callbacks.get(event.agent, Callbacks()).tools_changed
             if changed is not None:
                 changed(event.tools)  # type: ignore[arg-type]  # in the form that its hello asked for
-        elif self._questions < MAX_QUESTIONS:
+        elif isinstance(event, ApproveReq | Ask):
+            self._take_question(event)
+
+    def _take_question(self, question: ApproveReq | Ask) -> None:
+        if self._questions < MAX_QUESTIONS:
             # A task of its own: a callback may ask a person, and answers must be read meanwhile.
             self._questions += 1
-            self._nursery.start_soon(self._ask, event)
+            self._nursery.start_soon(self._ask, question)
         else:
-            self._reply(event, NO_ANSWER)
+            self._reply(question, NO_ANSWER)
 
     async def _ask(self, question: ApproveReq | Ask) -> None:
         callbacks = self.callbacks.get(question.agent, Callbacks())

@@ -18,11 +18,12 @@ from tooldispatchd.client.conversation import (
     Ticket,
     Updated,
     Verdict,
+    ticket_of,
 )
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.errors import ClientError, FaultError, lost_error
 from tooldispatchd.client.shown import OnShownChanged, OnToolsChanged, ShownToolsChanged
-from tooldispatchd.wire.messages import ApproveReq, Ask, EventLine, ServerNote, ToolResp, ToolsChanged
+from tooldispatchd.wire.messages import AdminNote, ApproveReq, Ask, EventLine, ServerNote, ToolResp, ToolsChanged
 from tooldispatchd.wire.messages import ToolUpdate as Update
 
 OnApprove = Callable[[ApproveReq], Verdict]
@@ -71,6 +72,8 @@ class Waiting:
         # Requests whose answers will be asked for: the agent, and the callback for updates.
         self._expected: dict[Ticket, tuple[str | None, OnUpdate | None]] = {}
         self._last_words_until: float | None = None
+        # What subscriptions were told and nobody has taken yet.
+        self._notes: dict[Ticket, deque[AdminNote]] = {}
 
     def expect(self, ticket: Ticket, agent: str | None, on_update: OnUpdate | None) -> None:
         """Keep the answer to this ticket when it comes: `answer` or `take` will ask for it."""
@@ -149,6 +152,29 @@ class Waiting:
         assert isinstance(found, kind | FaultError), "a ticket is answered by its own port"
         return found
 
+    def subscribe(self, ticket: Ticket) -> None:
+        """Keep what the subscription of this ticket is told, for `note`."""
+        self._notes[ticket] = deque()
+
+    def note(self, ticket: Ticket, within_s: float) -> AdminNote | None:
+        """The next that a subscription is told; None where it is told nothing in this time. Raises `ClientError`."""
+        notes, until = self._notes[ticket], time.monotonic() + within_s
+        while not notes:
+            if self.conversation.lost is not None:
+                raise lost_error(self.conversation.lost, is_call=False)
+            try:
+                self._exchange(until)
+            except ClientError:
+                # It has passed.
+                return None
+            while self._heard:
+                self._handle(self._heard.popleft())
+        return notes.popleft()
+
+    def unsubscribe(self, ticket: Ticket) -> None:
+        """Keep nothing more of it."""
+        del self._notes[ticket]
+
     def abandon(self, ticket: Ticket) -> None:
         """Give up a request; a call is cancelled, with the next bytes that are written."""
         agent, _ = self._expected.pop(ticket, (None, None))
@@ -196,18 +222,12 @@ class Waiting:
             _, on_update = self._expected.get(event.ticket, (None, None))
             if on_update is not None:
                 on_update(event.update)
-        elif isinstance(event, EventLine):
-            on_event = self.callbacks.get(event.agent, Callbacks()).event
-            if on_event is not None:
-                on_event(event)
-        elif isinstance(event, ServerNote):
-            on_note = self.callbacks.get(event.agent, Callbacks()).server_note
-            if on_note is not None:
-                on_note(event)
-        elif isinstance(event, ToolsChanged | ShownToolsChanged):
-            changed = self.callbacks.get(event.agent, Callbacks()).tools_changed
-            if changed is not None:
-                changed(event.tools)  # type: ignore[arg-type]  # in the form that its hello asked for
+        elif isinstance(event, AdminNote):
+            notes = self._notes.get(ticket_of(event.id))
+            if notes is not None:
+                notes.append(event)
+        elif isinstance(event, EventLine | ServerNote | ToolsChanged | ShownToolsChanged):
+            self._tell(event)
         elif isinstance(event, ApproveReq):
             approve = self.callbacks.get(event.agent, Callbacks()).approve
             verdict = NO_VERDICT
@@ -225,3 +245,14 @@ class Waiting:
             finally:
                 self.conversation.reply(event, result)
                 self.flush()
+
+    def _tell(self, event: EventLine | ServerNote | ToolsChanged | ShownToolsChanged) -> None:
+        callbacks = self.callbacks.get(event.agent, Callbacks())
+        if isinstance(event, EventLine):
+            if callbacks.event is not None:
+                callbacks.event(event)
+        elif isinstance(event, ServerNote):
+            if callbacks.server_note is not None:
+                callbacks.server_note(event)
+        elif callbacks.tools_changed is not None:
+            callbacks.tools_changed(event.tools)  # type: ignore[arg-type]  # in the form that its hello asked for

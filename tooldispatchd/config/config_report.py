@@ -185,13 +185,18 @@ class Sources:
     def _lines(self) -> TomlLines:
         return TomlLines(self._text)
 
+    @property
+    def files(self) -> tuple[FilePath, ...]:
+        """All of them, the configuration's own first."""
+        return (self.path, *map(FilePath, (*self.plumb.texts, *self.servers.files)))
+
     def where(self, path: Path) -> str:
         """`FILE:LINE` of what stands at `path`."""
-        path = self._written(path)
+        path = self.origin(path)
         file, line = self._elsewhere(path) or (self.path, self._lines.line_of(path))
         return f"{file}:{line}"
 
-    def _written(self, path: Path) -> Path:
+    def origin(self, path: Path) -> Path:
         """Where what stands at `path` was written: of a tool that was made of another table that table, or its key."""
         for length in range(len(path), 1, -1):
             made = self.made.get(path[:length])
@@ -236,7 +241,7 @@ class Sources:
         if problem.path[:2] not in self.made:
             return problem
         allowed = 'pip install "tooldispatchd[toolbox]" brings it' if _LACKING in problem.why else problem.allowed
-        return msgspec.structs.replace(problem, path=self._written(problem.path), value=UNSET, allowed=allowed)
+        return msgspec.structs.replace(problem, path=self.origin(problem.path), value=UNSET, allowed=allowed)
 
     def _finding(self, problem: Problem) -> Finding:
         place, why = self.plumb.place_of(problem.path), problem.why

@@ -12,15 +12,16 @@ import copy
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, cast
 
 import msgspec
 
 from tooldispatchd.catalog import problems as paths
-from tooldispatchd.catalog.auditspec import AuditSpec
+from tooldispatchd.catalog.auditspec import NEEDS_POSTGRES, AuditSpec, is_database
 from tooldispatchd.catalog.catalog import Catalog, DescribedApi, build_catalog
-from tooldispatchd.catalog.enforcement import wrong
+from tooldispatchd.catalog.enforcement import Enforceable, wrong
 from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.openapispec import OpenApiSpec
@@ -96,10 +97,17 @@ def find_configuration(environ: Mapping[str, str]) -> Path:
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A catalog, and where each table of it was written: `where` gives `FILE:LINE`."""
+    """A catalog, and where each table of it was written: `where` gives `FILE:LINE`.
+
+    `origin` is the path of the table that another one was made of (a toolbox, of its tools), or the same path; `files`
+    are those that were read as configuration; `written` is what they say together, before any expansion.
+    """
 
     catalog: Catalog
     where: Callable[[paths.Path], str]
+    origin: Callable[[paths.Path], paths.Path]
+    files: tuple[Path, ...]
+    written: Mapping[str, object]
 
 
 def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
@@ -107,10 +115,13 @@ def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
     return load(path, environ).catalog
 
 
-def load(path: Path, environ: Mapping[str, str], *, runs_commands: bool = True) -> Loaded:
+def load(
+    path: Path, environ: Mapping[str, str], *, runs_commands: bool = True, enforceable: Enforceable | None = None
+) -> Loaded:
     """As `load_catalog`, with the places of what is in it.
 
-    Without `runs_commands` no `${command:…}` is run, and something stands in its place.
+    Without `runs_commands` no `${command:…}` is run, and something stands in its place. With `enforceable` it is not
+    tried what this machine can enforce.
     """
     secrets = SecretSources(environ, path.absolute().parent, runs_commands=runs_commands)
     sources, table, credentials = _well_formed(path, environ, secrets)
@@ -119,7 +130,7 @@ def load(path: Path, environ: Mapping[str, str], *, runs_commands: bool = True) 
     sources.made = made.places
     if made.problems:
         _refuse(sources, (*credentials.problems, *made.problems))
-    catalog = _build(table, credentials.tokens, directory, environ, made.apis)
+    catalog = _build(table, credentials.tokens, directory, environ, made.apis, enforceable=enforceable)
     # Of a token that could not be read, and of a user who is not there, the catalog would tell once more.
     told = {path for problem in credentials.problems for path in (problem.path, problem.path[:2])}
     problems = [] if isinstance(catalog, Catalog) else [each for each in catalog if each.path not in told]
@@ -130,6 +141,9 @@ def load(path: Path, environ: Mapping[str, str], *, runs_commands: bool = True) 
         pem_problems = check_pem_files(table)
     _refuse(sources, [*credentials.problems, *pem_problems, *problems])
     assert isinstance(catalog, Catalog)
+    store = catalog.config.audit.store or ""
+    if is_database(store) and find_spec("psycopg") is None:
+        _refuse(sources, [Problem(("audit", "store"), NEEDS_POSTGRES)])
     servers = with_credentials(catalog.servers, credentials.secrets)
     apis = {
         name: msgspec.structs.replace(api, credentials=api_credentials(api, credentials.secrets))
@@ -148,7 +162,7 @@ def load(path: Path, environ: Mapping[str, str], *, runs_commands: bool = True) 
             *exposed_secrets(sources.table, sources.file_of),
         ),
     )
-    return Loaded(finished, sources.where)
+    return Loaded(finished, sources.where, sources.origin, sources.files, sources.table)
 
 
 def read_openapi(path: Path, environ: Mapping[str, str], name: str) -> tuple[OpenApiSpec, ApiCredentials]:
@@ -243,6 +257,8 @@ def _build(
     directory: Path,
     environ: Mapping[str, str],
     described: Mapping[str, DescribedApi],
+    *,
+    enforceable: Enforceable | None,
 ) -> Catalog | list[Problem]:
     """The catalog of a table that is well formed, or every mistake in what it means."""
     try:
@@ -262,7 +278,7 @@ def _build(
     catalog = build_catalog(config, tokens, signatures, described)
     if not isinstance(catalog, Catalog):
         return [*problems, *catalog]
-    enforceable = enforceable_for(catalog)
+    enforceable = enforceable or enforceable_for(catalog)
     lacking, warnings = wrong(config, catalog.profiles, catalog.servers, enforceable)
     listening, misplaced = parse_places(config.daemon.listen, catalog.profiles)
     if any(place.kind.is_http for place in listening):

@@ -15,9 +15,11 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final, cast
+from urllib.parse import unquote
 
 import msgspec
 
+from tooldispatchd.catalog.auditspec import password_in
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
 from tooldispatchd.catalog.rest.declared import ApiCredentials, RestApi
@@ -27,6 +29,7 @@ from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
 from tooldispatchd.config.key_patterns import Pattern, Table, entries, places
 from tooldispatchd.config.listen_values import MAX_ACCOUNT
+from tooldispatchd.config.stamps import note
 
 # A PEM file with an RSA key of 16,384 bits has some 13 KiB, and may hold its certificates.
 MAX_KEY_CHARS: Final = 64 * KIB
@@ -250,6 +253,7 @@ def read_secret_file(path: str, max_bytes: int, *, what: str) -> tuple[str, int]
     Bytes that are not UTF-8 become lone surrogates. Of a file over `max_bytes` a little more than that is read, so that
     whoever looks at the text finds it too long.
     """
+    note(FilePath(path))
     try:
         # A pipe or a terminal would be waited for.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -315,6 +319,9 @@ def known_secrets(
     Not profiles' tokens: of these nothing but a digest is kept.
     """
     yield from credentials.secrets.values()
+    if (password := password_in(str(cast("Table", table.get("audit", {})).get("store", "")))) is not None:
+        # The database is told of it, and may tell of it, without the signs of URLs.
+        yield from (password, unquote(password))
     for path in _written(table):
         holder: object = table
         for key in path:

@@ -21,7 +21,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from tooldispatchd.catalog.auditspec import STORES, file_store, is_database
 from tooldispatchd.catalog.hookspec import HookKind
+from tooldispatchd.catalog.policyspec import MEMORY
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import is_meant_as_url
 from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS, WORKSPACE
@@ -29,7 +31,7 @@ from tooldispatchd.catalog.workspaces import VARIABLES
 from tooldispatchd.config.credentials import SecretError
 from tooldispatchd.config.key_patterns import KeyLocation, Pattern, Table, entries, places
 from tooldispatchd.config.listen_values import parse_place, quote_path
-from tooldispatchd.config.secret_sources import SecretSources
+from tooldispatchd.config.secret_sources import NOT_RUN, SecretSources
 
 
 class _Meaning(Enum):
@@ -42,7 +44,7 @@ class _Meaning(Enum):
     SERVER = auto()  # a binding's name or a URL
     DOCUMENT = auto()  # a file or a URL
     LISTEN = auto()
-    STORE = auto()  # a kind and, behind a colon, a file
+    STORE = auto()  # a kind and, behind a colon, a file; or the URL of a database
     HEADER = auto()  # a header's value
     ROOT = auto()  # a directory, as a path or a file:// URI
     DIRECTORY = auto()  # a path, or the session's workspace
@@ -253,6 +255,9 @@ def _expand_place(
         expanded = signs.sub(lambda found: _replacement(found, meaning, environ, sources), text)
     except SecretError as error:
         return [Problem(place.path, error.why, value=text)]
+    if meaning is _Meaning.STORE and NOT_RUN in expanded:
+        # What a command would print there is not known.
+        return []
     if (misfit := _misfit(meaning, text, expanded)) is not None:
         return [Problem(place.path, misfit[0], value=text, allowed=misfit[1])]
     value = _anchored(meaning, expanded, directory)
@@ -276,7 +281,14 @@ def _replacement(found: re.Match[str], meaning: _Meaning, environ: Mapping[str, 
         # As in a shell, a default stands for an empty variable too.
         value = environ.get(found["name"], "") or found["default"] or ""
         sources.note_variable(found["name"], value)
+    if meaning is _Meaning.STORE and _is_password(found):
+        return quote(value, safe="")
     return value.replace("$", "$$") if is_template else value
+
+
+def _is_password(found: re.Match[str]) -> bool:
+    """Whether it is all that stands between the `:` and the `@` of a URL."""
+    return found.string[: found.start()].endswith(":") and found.string[found.end() :].startswith("@")
 
 
 def _misfit(meaning: _Meaning, text: str, expanded: str) -> tuple[str, str | None] | None:
@@ -290,6 +302,8 @@ def _misfit(meaning: _Meaning, text: str, expanded: str) -> tuple[str, str | Non
         return "no header can have this value once its variables are in place", allowed
     if meaning is _Meaning.ROOT and "://" in expanded and _FILE_URI.fullmatch(expanded) is None:
         return "no directory of this machine", "a path, or file:// and an absolute path"
+    if meaning is _Meaning.STORE and not (expanded == MEMORY or file_store(expanded) or is_database(expanded)):
+        return "no store", STORES
     return None
 
 
@@ -326,8 +340,8 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
             return text
         return f"{kind}:{anchor / where}{mark}{options}"
     if meaning is _Meaning.STORE:
-        kind, colon, file = text.partition(":")
-        return f"{kind}:{directory / file}" if colon else text
+        stored = file_store(text)
+        return text if stored is None else f"{stored[0]}:{directory / stored[1]}"
     if meaning is _Meaning.ROOT:
         found = _FILE_URI.fullmatch(text)
         if found is not None:

@@ -12,6 +12,7 @@ from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.config.expansion import expand_file
 from tooldispatchd.config.key_patterns import Table
+from tooldispatchd.config.stamps import note
 
 
 class UnusableFileError(Exception):
@@ -40,6 +41,7 @@ def read_text(path: FilePath, max_bytes: int) -> str:
 
 def read_bytes(path: FilePath, max_bytes: int) -> bytes:
     """The content of a file; raises `UnusableFileError`."""
+    note(path)
     try:
         with path.open("rb") as file:
             content = file.read(max_bytes + 1)

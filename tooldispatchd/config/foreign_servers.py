@@ -14,6 +14,7 @@ import msgspec
 from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.speckinds import KIB
 from tooldispatchd.config.key_patterns import Table
 
 # A server has one of these.
@@ -52,6 +53,8 @@ _TYPES: Final = {
 }
 # Whoever counts in milliseconds waits a second at least, and whoever counts in seconds an hour at most.
 _LEAST_MS: Final = 1_000
+# Of `max_output`.
+LEAST_OUTPUT: Final = KIB
 _MOST_S: Final = 3_600
 # Looked for in a key without its capitals and signs: `auto_approve`, `readOnly`, `tool-filter`. A time-out is none.
 _RESTRICTING: Final = re.compile(
@@ -84,6 +87,8 @@ class FileContext(msgspec.Struct, frozen=True):
     is_elsewhere: bool
     call_s: float | None = None
     """Seconds for a call of a server that says nothing else, where the file says it."""
+    max_output: int | None = None
+    """How many bytes of an answer a model should get, likewise."""
 
     @property
     def workspace(self) -> PurePath:
@@ -200,7 +205,7 @@ class _Translation:
         return table
 
     def _add_respelt(self, table: Table, given: Table) -> None:
-        """The directory and the time-out, which have many names."""
+        """The directory and the time-out, which have many names, and the size, which all servers have in common."""
         directory = next((key for key in ("cwd", *_DIRECTORIES) if key in given), None)
         if directory is not None:
             table["cwd"] = self._rewritten(given[directory])
@@ -211,6 +216,8 @@ class _Translation:
                 self._add_seconds(table, timeout, given[timeout])
             elif self._places.call_s is not None:
                 table["call_s"] = self._places.call_s
+        if self._places.max_output is not None and "max_output" not in self._own:
+            table["max_output"] = self._places.max_output
 
     def _add_transport(self, table: Table, kind: str) -> None:
         path = (*self._path, "type")
@@ -308,6 +315,11 @@ def seconds_of(key: str, value: object) -> float | None:
     if key != "timeout" or value > _MOST_S:
         return value / 1_000
     return value if value < _LEAST_MS else None
+
+
+def size_of(value: object) -> int | None:
+    """The bytes of an answer that a model should get; None where that is no such number."""
+    return value if isinstance(value, int) and value >= LEAST_OUTPUT else None
 
 
 def _combined(key: str, one: list[object], other: list[object]) -> list[object]:

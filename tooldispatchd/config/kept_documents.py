@@ -50,7 +50,7 @@ class KeptDocuments:
 
     def read(self, origin: str) -> KeptDocument | None:
         """What is kept of a URL or a path; None where that is nothing, or nothing that can be trusted."""
-        path = self._path_of(origin)
+        path = self.place_of(origin)
         if path is None:
             return None
         try:
@@ -62,7 +62,7 @@ class KeptDocuments:
 
     def write(self, origin: str, document: KeptDocument) -> Path:
         """Keep a document in the place of what is kept of its origin; the file. Raises `KeptDocumentError`."""
-        path = self._path_of(origin)
+        path = self.place_of(origin)
         if path is None:
             raise KeptDocumentError("neither $STATE_DIRECTORY nor $XDG_STATE_HOME nor $HOME names a directory")
         head = msgspec.json.encode(_Head(document.digest, digest_of(document.text)))
@@ -80,7 +80,8 @@ class KeptDocuments:
             raise KeptDocumentError(f"cannot write {path}: {error.strerror}") from None
         return path
 
-    def _path_of(self, origin: str) -> Path | None:
+    def place_of(self, origin: str) -> Path | None:
+        """Where the document of an origin is kept; None where nothing names a directory."""
         if self._directory is None:
             return None
         return Path(self._directory) / "openapi" / f"{digest_of(origin.encode())[:40]}.json"

@@ -24,32 +24,39 @@ SHUT_IN: Final = ("network", "read", "write")
 
 def absent(catalog: Catalog, environ: Mapping[str, str]) -> list[str]:
     """A sentence for each thing that is not there; `environ` is the daemon's, whose PATH its children get."""
+    return [f"{where}{what}" for where, whats in absences(catalog, environ) for what in whats]
+
+
+def absences(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """For each table what is not there of what its keys name, and what stands before these in a sentence."""
     path = environ.get("PATH", os.defpath)
-    said: list[str] = []
     if catalog.config.agent_command is not None:
         # Its first word is what a table has as its `command`.
-        said += _no_program("agent_", catalog.config.agent_command[0], ".", path)
+        yield "agent_", _no_program(catalog.config.agent_command[0], ".", path)
     for where, spec in _tables(catalog):
-        if isinstance(spec, ProfileSpec):
-            # Past `configuration` all of them are URIs (RFC 8089).
-            roots = {f"roots[{index}]": root for index, root in enumerate(spec.roots) if root != WORKSPACE}
-            directories = {key: unquote(root[len("file://") :]) for key, root in roots.items()}
-        else:
-            cwd = None if spec.cwd == WORKSPACE else spec.cwd
-            program = spec.command[0] if isinstance(spec.command, tuple) else spec.command
-            if program is not None:
-                said += _no_program(where, program, cwd or ".", spec.env.get("PATH", path))
-            directories = {} if cwd is None else {"cwd": cwd}
-        missing = (key for key, each in directories.items() if not Path(each).is_dir())
-        said += [f"{where}{key}: there is no such directory" for key in missing]
-        # A program that is shut in could not start.
-        for key, shown in (("read", spec.read), ("write", spec.write)):
-            for index, place in enumerate(shown or ()):
-                if place != WORKSPACE and not Path(place).exists():
-                    said.append(f"{where}{key}[{index}]: there is nothing of this name")
-        if spec.sandbox in MEANS and spec.network and spec.read is None and spec.write is None:
-            said.append(f"{where}sandbox: it says how, and not what: by itself it shuts nothing in")
-    return said
+        yield where, list(_absent_of(spec, path))
+
+
+def _absent_of(spec: McpSpec | ToolSpec | ProcessSpec | ProfileSpec, path: str) -> Iterator[str]:
+    if isinstance(spec, ProfileSpec):
+        # Past `configuration` all of them are URIs (RFC 8089).
+        roots = {f"roots[{index}]": root for index, root in enumerate(spec.roots) if root != WORKSPACE}
+        directories = {key: unquote(root[len("file://") :]) for key, root in roots.items()}
+    else:
+        cwd = None if spec.cwd == WORKSPACE else spec.cwd
+        program = program_of(spec)
+        if program is not None:
+            yield from _no_program(program, cwd or ".", spec.env.get("PATH", path))
+        directories = {} if cwd is None else {"cwd": cwd}
+    missing = (key for key, each in directories.items() if not Path(each).is_dir())
+    yield from (f"{key}: there is no such directory" for key in missing)
+    # A program that is shut in could not start.
+    for key, shown in (("read", spec.read), ("write", spec.write)):
+        for index, place in enumerate(shown or ()):
+            if place != WORKSPACE and not Path(place).exists():
+                yield f"{key}[{index}]: there is nothing of this name"
+    if spec.sandbox in MEANS and spec.network and spec.read is None and spec.write is None:
+        yield "sandbox: it says how, and not what: by itself it shuts nothing in"
 
 
 def _tables(catalog: Catalog) -> Iterator[tuple[str, McpSpec | ToolSpec | ProcessSpec | ProfileSpec]]:
@@ -65,17 +72,26 @@ def _tables(catalog: Catalog) -> Iterator[tuple[str, McpSpec | ToolSpec | Proces
     yield from ((f"agents.{name}.", profile) for name, profile in config.agents.items())
 
 
-def _no_program(where: str, program: str, directory: str, path: str) -> list[str]:
-    """A sentence where a child in `directory` with `path` as its PATH would not find the program."""
-    is_path = "/" in program
+def program_of(spec: McpSpec | ToolSpec | ProcessSpec) -> str | None:
+    """The first word of the command of a table, if it has one."""
+    return spec.command[0] if isinstance(spec.command, tuple) else spec.command
+
+
+def find_program(program: str, directory: str, path: str) -> str | None:
+    """The file that a child in `directory` with `path` as its PATH would run; None where there is none."""
     # An absolute program stays what it is, and relative entries of PATH start where the child does.
-    name = str(Path(directory).absolute() / program) if is_path else program
+    name = str(Path(directory).absolute() / program) if "/" in program else program
     entries = (str(Path(directory) / entry) for entry in path.split(os.pathsep))
-    if shutil.which(name, path=os.pathsep.join(entries)) is not None:
+    return shutil.which(name, path=os.pathsep.join(entries))
+
+
+def _no_program(program: str, directory: str, path: str) -> list[str]:
+    """What is to be said where a child in `directory` with `path` as its PATH would not find the program."""
+    if find_program(program, directory, path) is not None:
         return []
     in_path = "" if "/" in program.partition(" ")[0] else " in PATH"
     more = "; what follows the program's name belongs in args" if len(program.split()) > 1 else ""
-    return [f"{where}command: there is no such program{in_path}{more}"]
+    return [f"command: there is no such program{in_path}{more}"]
 
 
 def enforceable_for(catalog: Catalog) -> Enforceable:

@@ -26,6 +26,7 @@ from tooldispatchd.config.env_files import read_env_file
 from tooldispatchd.config.expansion import ABSENT, BROKEN, expand_file
 from tooldispatchd.config.files import NamedFile, NamedFiles, UnusableFileError, read_named
 from tooldispatchd.config.foreign_servers import (
+    LEAST_OUTPUT,
     SPELLINGS,
     WAYS,
     FileContext,
@@ -36,6 +37,7 @@ from tooldispatchd.config.foreign_servers import (
     quoted,
     rewritten_request,
     seconds_of,
+    size_of,
     toml_key,
     translate,
 )
@@ -200,7 +202,7 @@ class _Reader:
             raise DocumentError('no object "mcpServers" or "servers"', lines.line_of((section,)))
         defaults = top.get("defaults")
         if isinstance(defaults, dict):
-            places = msgspec.structs.replace(places, call_s=self._default_call_s(shown, lines, cast("Table", defaults)))
+            places = self._with_defaults(shown, lines, cast("Table", defaults), places)
         self._add_queues(shown, lines, top.get("queues"))
         for name, entry in cast("Table", requests).items() if isinstance(requests, dict) else ():
             self._add_request(shown, lines, str(name), entry)
@@ -231,20 +233,17 @@ class _Reader:
             elif name not in own:
                 own[name], self._queues[name] = queue, written
 
-    def _default_call_s(self, shown: str, lines: FileLines, defaults: Table) -> float | None:
-        """The seconds for a call of each server of a file, of what holds for all of them."""
-        key = "toolTimeout"
-        timeout = defaults.get(key)
-        written = ServerSource(shown, lines, ("defaults",))
-        self._warn_unknown(written, [other for other in defaults if other != key])
-        if timeout is None:
-            return None
-        seconds = seconds_of(key, timeout)
-        if seconds is None:
-            self._mistakes.append(
-                Mistake(shown, lines.line_of(("defaults", key)), f"{key}: a number over 0 is allowed")
-            )
-        return seconds
+    def _with_defaults(self, shown: str, lines: FileLines, defaults: Table, places: FileContext) -> FileContext:
+        """The context with what holds for all servers of a file: how long a call may take, and what a model gets."""
+        time, size = "toolTimeout", "toolResponseMaxBytes"
+        found = {time: seconds_of(time, defaults.get(time)), size: size_of(defaults.get(size))}
+        allowed = {time: "a number over 0", size: f"a whole number of bytes, {LEAST_OUTPUT:,} at least,"}
+        self._warn_unknown(ServerSource(shown, lines, ("defaults",)), [key for key in defaults if key not in found])
+        for key, value in found.items():
+            if value is None and defaults.get(key) is not None:
+                why = f"{key}: {allowed[key]} is allowed"
+                self._mistakes.append(Mistake(shown, lines.line_of(("defaults", key)), why))
+        return msgspec.structs.replace(places, call_s=found[time], max_output=found[size])
 
     def _add_server(self, file: str, lines: FileLines, path: Path, entry: object, places: FileContext) -> bool:
         """Put an entry into `[mcp]`; returns whether nothing there restricts it."""

@@ -20,7 +20,8 @@ from tooldispatchd.config.key_patterns import Table
 from tooldispatchd.config.made_tools import MadeTools
 from tooldispatchd.forked.libc import load
 
-_SHARED: Final = frozenset(field.name for field in msgspec.structs.fields(RestApiSpec))
+# Its tags choose operations, which have their own.
+_SHARED: Final = frozenset(field.name for field in msgspec.structs.fields(RestApiSpec)) - {"tags"}
 _NO_SUCH: Final = "there is no such API in [openapi]"
 
 

@@ -188,6 +188,6 @@ def _words(node: Node) -> str:
     items = cast("Node", node.get("items", {}))
     if items:
         least = "at least one of: " if "minItems" in node else ""
-        count = f"{node['minItems']} to {node['maxItems']} of: " if "maxItems" in node else least
+        count = f"{node.get('minItems', 0)} to {node['maxItems']} of: " if "maxItems" in node else least
         words += f" of {count}{_words(items)}"
     return f"{words}, {' and '.join(bounds)}" if bounds else words

@@ -1,48 +1,53 @@
 """The running daemon: its nurseries, its doors, its signals, and its end.
 
-    background ── timer, front, signals
+    background ── timer, front, signals, reloads
     home ─────── sessions (each with its own nursery), channels on streams
 
-At the first SIGTERM, SIGINT or SIGHUP the doors close and new requests get `draining`; what runs has `grace_s`, then
-what is left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. A second signal kills every child and
-exits 1. SIGUSR1 and SIGUSR2 are ignored.
+At the first SIGTERM or SIGINT the doors close and new requests get `draining`; what runs has `grace_s`, then what is
+left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. A second signal kills every child and exits 1.
+SIGHUP reads the configuration anew (`reloading`), unless it is that of the daemon's own terminal, which is gone: that
+ends it like SIGTERM. SIGUSR1 and SIGUSR2 are ignored.
 """
 
 import gc
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from time import thread_time
 from typing import Final
 
+import msgspec
 import trio
 
 from tooldispatchd.agent.faults import DRAINING, too_many
-from tooldispatchd.agent.runtime import DaemonState, Lender, Runtime, Services
+from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.agent.tools.accounts import accounts_of
-from tooldispatchd.agent.tools.servers import preload_ways
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.memory import Memory
-from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.children.descriptors import raise_limit, require_free
 from tooldispatchd.children.family import Family, open_family
-from tooldispatchd.config.listen_values import ListenAddress
-from tooldispatchd.daemon.doors import Door, Doors, Handed, open_doors, peer_of
+from tooldispatchd.daemon.adminside import AdminDoor
+from tooldispatchd.daemon.doors import DescriptorPair, Door, Handed, OpenPlace, accepted_from, close_all, open_doors
 from tooldispatchd.daemon.equipment import Equipment, EquipmentError, open_equipment
+from tooldispatchd.daemon.generations import Generations, prepare
 from tooldispatchd.daemon.heap import Heap
 from tooldispatchd.daemon.listeners import ListenError
-from tooldispatchd.daemon.logs import DaemonLog
+from tooldispatchd.daemon.logs import DaemonLog, LogOutput
+from tooldispatchd.daemon.openplaces import OpenPlaces
+from tooldispatchd.daemon.reloading import Reloader
+from tooldispatchd.daemon.source import ConfigurationSource, Reading
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
 from tooldispatchd.daemon.webside import WebSide, open_web_side
 from tooldispatchd.forked.signals import IGNORED
 from tooldispatchd.front.channel import Channel, SocketWire
-from tooldispatchd.front.front import Front, Listener
+from tooldispatchd.front.front import Front
 from tooldispatchd.front.pair import give_back, open_pair
 from tooldispatchd.front.stream import StreamChannel
 from tooldispatchd.front.timer import Deferred, Timer
@@ -74,7 +79,7 @@ class LongestTurn(trio.abc.Instrument):
 
     def __init__(self) -> None:
         self.took_s = 0.0
-        self._name = ""
+        self.name = ""
         self._began = thread_time()
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002  # trio's own signature
@@ -84,80 +89,93 @@ class LongestTurn(trio.abc.Instrument):
         took_s = thread_time() - self._began
         if took_s > self.took_s:
             self.took_s = took_s
-            self._name = task.name
+            self.name = task.name[:MAX_NAME_CHARS]
 
     def fields(self) -> dict[str, object]:
         """For a line of the log."""
-        return {"longest_turn_ms": round(self.took_s * 1000, 1), "longest_turn": self._name[:MAX_NAME_CHARS]}
+        return {"longest_turn_ms": round(self.took_s * 1000, 1), "longest_turn": self.name}
 
 
 class Daemon:
     """What goes in and out of one daemon: its channels and the hosts behind them."""
 
-    def __init__(self, runtime: Runtime, front: Front, log: DaemonLog, notifier: Notifier, *, descriptors: int) -> None:
-        self._runtime = runtime
+    def __init__(
+        self,
+        runtime: Runtime,
+        front: Front,
+        log: DaemonLog,
+        notifier: Notifier,
+        *,
+        web: WebSide,
+        latest: Callable[[], Runtime],
+        handed: Handed,
+        descriptors: int,
+    ) -> None:
+        self._services = runtime.services
+        self._state = runtime.state
+        self.latest: Final = latest
         self._front = front
         self._log = log
         self._notifier = notifier
+        self._web = web
+        self.places: Final = OpenPlaces(front, handed, self._accept)
         self._hosts: set[ChannelHost] = set()
         self._channels: set[Channel | StreamChannel] = set()
-        self._listeners: list[Listener] = []
         self._pairs = 0
         self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
+        self.started_at = time.time()
+        self.reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None = None
+        self.turns = LongestTurn()
         self._connected = Census({os.geteuid(), 0})
         self._stopping = trio.Event()
         self._emptied = trio.Event()
         self._is_signalled = False
+        # A daemon that never had one cannot lose it.
+        self._has_terminal = has_terminal()
         self.is_forced = False
 
     # --- ways in ---
 
-    def serve(self, doors: Doors, web: WebSide) -> None:
+    def serve(self, opened: Sequence[OpenPlace]) -> None:
         """Let agents in; raises `ListenError` for descriptors that no channel can be made of."""
-        for door in doors.listening:
-            self._listeners.append(self._front.listen(door.socket, partial(self._accept, door)))
-        for each in doors.web:
-            self._listeners.append(self._front.listen(each.door.socket, partial(self._accept_web, web, each.door)))
+        self.places.serve(opened)
+        pairs = [place.pair for place in opened if place.pair is not None]
         # Counted before any of them can end.
-        self._pairs = len(doors.pairs)
-        for pair in doors.pairs:
-            share = self._runtime.state.memory.share(pair.visitor.uid)
-            try:
-                channel = open_pair(self._front, share, pair.read_fd, pair.write_fd)
-            except OSError as error:
-                raise ListenError(pair.where, error.strerror or str(error)) from error
-            # The channel has duplicates. While these stayed open too, the reader of the answers would never see their
-            # end.
-            give_back({pair.read_fd, pair.write_fd})
-            host = self._host(channel, pair.entrance, pair.visitor)
-            self._hosts.add(host)
-            self._channels.add(channel)
-            if isinstance(channel, StreamChannel):
-                self._runtime.services.home.start_soon(self._serve_stream, channel, host)
-            else:
-                channel.open(host, closed=partial(self._pair_closed, channel))
+        self._pairs = len(pairs)
+        for pair in pairs:
+            self._serve_pair(pair)
+
+    def _serve_pair(self, pair: DescriptorPair) -> None:
+        share = self._state.memory.share(pair.visitor.uid)
+        try:
+            channel = open_pair(self._front, share, pair.read_fd, pair.write_fd)
+        except OSError as error:
+            raise ListenError(pair.where, error.strerror or str(error)) from error
+        # The channel has duplicates. While these stayed open too, the reader of the answers would never see their end.
+        give_back({pair.read_fd, pair.write_fd})
+        host = self._host(channel, pair.entrance, pair.visitor)
+        self._hosts.add(host)
+        self._channels.add(channel)
+        if isinstance(channel, StreamChannel):
+            self._services.home.start_soon(self._serve_stream, channel, host)
+        else:
+            channel.open(host, closed=partial(self._pair_closed, channel))
 
     def _accept(self, door: Door, connection: socket.socket) -> None:
-        visitor = peer_of(connection)
-        if door.entrance.admits(visitor):
-            self._admit(door, connection, visitor)
+        visitor = accepted_from(connection)
+        # One of the web process is nobody's.
+        is_admitted = self._web.is_child(visitor.pid) if door.is_web else door.entrance.admits(visitor)
+        if is_admitted:
+            self._admit(door, connection, NOBODY if door.is_web else visitor)
         else:
             self._refuse(door, connection, visitor)
-
-    def _accept_web(self, web: WebSide, door: Door, connection: socket.socket) -> None:
-        """Take a connection of the web process for one of nobody; there is no other."""
-        peer = peer_of(connection)
-        if web.is_child(peer.pid):
-            self._admit(door, connection, NOBODY)
-        else:
-            self._refuse(door, connection, peer)
 
     def _refuse(self, door: Door, connection: socket.socket, visitor: Visitor) -> None:
         self._log.warning("peer not admitted", place=door.where, uid=visitor.uid, gid=visitor.gid, pid=visitor.pid)
         self._turn_away(connection, NOT_ADMITTED)
 
     def _admit(self, door: Door, connection: socket.socket, visitor: Visitor) -> None:
-        limits = self._runtime.setup.limits
+        limits = self.latest().setup.limits
         if connection.fileno() >= self._descriptors:
             # The kernel gives the lowest number that is free: all below are taken.
             self._turn_away(connection, too_many("connections", len(self._channels)))
@@ -168,7 +186,7 @@ class Daemon:
             self._turn_away(connection, too_many("sessions_per_uid", limits.sessions_per_uid))
         else:
             now = trio.current_time()
-            wait_s = self._runtime.state.refusals.wait_s(visitor.uid, now)
+            wait_s = self._state.refusals.wait_s(visitor.uid, now)
             if wait_s > 0:
                 self._front.timer.add(now + wait_s, Deferred(partial(self._open_late, door, connection, visitor)))
             else:
@@ -178,7 +196,7 @@ class Daemon:
 
     def _open(self, door: Door, connection: socket.socket, visitor: Visitor) -> None:
         """Serve a connection. Raises `OSError`."""
-        channel = Channel(self._front, SocketWire(connection), self._runtime.state.memory.share(visitor.uid))
+        channel = Channel(self._front, SocketWire(connection), self._state.memory.share(visitor.uid))
         host = self._host(channel, door.entrance, visitor)
         channel.open(host, closed=partial(self._connection_closed, channel, visitor.uid))
         self._hosts.add(host)
@@ -197,10 +215,10 @@ class Daemon:
         self._connected.leave(visitor.uid)
 
     def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> ChannelHost:
-        return ChannelHost(self._latest, channel, self._host_closed, entrance=entrance, visitor=visitor)
+        return ChannelHost(self.latest, channel, self._host_closed, entrance=entrance, visitor=visitor)
 
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
-        machine = ChannelMachine(self._runtime.setup.limits.max_line_bytes)
+        machine = ChannelMachine(self.latest().setup.limits.max_line_bytes)
         machine.outgoing.append(fault_line(fault, line=0))
         # The peer may have gone already, as it is told to.
         with connection, suppress(OSError):
@@ -212,9 +230,6 @@ class Daemon:
         except Exception as error:  # noqa: BLE001  # guard: the channel's, as in the front
             self._front.end_defective(error, host.gone)
         self._pair_closed(channel)
-
-    def _latest(self) -> Runtime:
-        return self._runtime
 
     # --- ends ---
 
@@ -234,7 +249,7 @@ class Daemon:
         """Stop with the last way in. A listening socket never ends."""
         self._channel_closed(channel)
         self._pairs -= 1
-        if not self._pairs and not self._listeners:
+        if not self._pairs and not self.places:
             self.stop()
 
     def _check_emptied(self) -> None:
@@ -245,40 +260,77 @@ class Daemon:
         """Begin to drain. Idempotent."""
         self._stopping.set()
 
+    # --- what administrators see (`RunningDaemon`) ---
+
+    @property
+    def channels(self) -> int:
+        """How many there are."""
+        return len(self._channels)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it drains."""
+        return self._stopping.is_set()
+
+    @property
+    def longest_turn(self) -> tuple[float, str]:
+        """The longest time for which one task has held the loop, in seconds, and its name."""
+        return self.turns.took_s, self.turns.name
+
+    @property
+    def listening(self) -> tuple[str, ...]:
+        """The places where agents come in, as they are written."""
+        return self.places.texts
+
+    @property
+    def log_output(self) -> LogOutput:
+        """Where the log goes."""
+        return self._log.output
+
     @property
     def status(self) -> str:
         """The state in a few words, for the service manager."""
-        words = f"{self._runtime.state.open_sessions.total} sessions, {len(self._channels)} channels"
+        words = f"{self._state.open_sessions.total} sessions, {len(self._channels)} channels"
         return f"draining: {words}" if self._stopping.is_set() else words
 
-    async def receive_signals(self, signals: AsyncIterator[int], kill_children: Callable[[], None]) -> None:
-        """Drain at the first signal, end everything at the second. Signals of `IGNORED` are only logged."""
+    async def receive_signals(
+        self, signals: AsyncIterator[int], *, reload: Callable[[], None], kill_children: Callable[[], None]
+    ) -> None:
+        """Drain at the first signal, end everything at the second. Signals of `IGNORED` are only logged.
+
+        SIGHUP asks for a reload, unless it says that the daemon's terminal is gone.
+        """
         async for number in signals:
-            if number in IGNORED:
-                self._log.info("signal ignored", signal=signal.Signals(number).name)
+            name = signal.Signals(number).name
+            is_reload = number == signal.SIGHUP and not (self._has_terminal and not has_terminal())
+            if number in IGNORED or (is_reload and self._stopping.is_set()):
+                self._log.info("signal ignored", signal=name)
                 continue
             if self._is_signalled:
-                self._log.warning("daemon forced to end", signal=signal.Signals(number).name)
+                self._log.warning("daemon forced to end", signal=name)
                 self.is_forced = True
                 kill_children()
                 # Waiting calls end first: else the place that a killed child frees would start one of them.
                 for host in list(self._hosts):
                     host.abandon()
-                self._runtime.services.home.cancel_scope.cancel()
+                self._services.home.cancel_scope.cancel()
                 return
-            self._log.info("signal received", signal=signal.Signals(number).name)
-            self._is_signalled = True
-            self.stop()
+            self._log.info("signal received", signal=name)
+            if is_reload:
+                reload()
+            else:
+                self._is_signalled = True
+                self.stop()
 
-    async def run(self, grace_s: float, doors_closed: Callable[[], None]) -> None:
-        """Serve until stopped, then drain; `doors_closed` is called once no listener is open any more."""
+    async def run(self) -> None:
+        """Serve until stopped, then drain, with the grace that the configuration says by then."""
         await self._stopping.wait()
+        grace_s = self.latest().setup.catalog.config.daemon.grace_s
         self._notifier.stopping(self.status, within_s=grace_s + TEARDOWN_S + EXIT_S)
-        self._log.info("daemon draining", sessions=self._runtime.state.open_sessions.total, grace_s=grace_s)
-        self._runtime.state.is_draining = True
-        for listener in self._listeners:
-            listener.close()
-        doors_closed()
+        self._log.info("daemon draining", sessions=self._state.open_sessions.total, grace_s=grace_s)
+        self._state.is_draining = True
+        self.places.close()
+        self._web.stop()
         self._emptied = trio.Event()
         await self._tell_hosts(ChannelHost.drain)
         self._check_emptied()
@@ -291,6 +343,13 @@ class Daemon:
         with trio.move_on_after(TEARDOWN_S):
             await self._emptied.wait()
 
+    async def move_sessions(self) -> None:
+        """Have every session go on under the latest generation, each in a turn of its own."""
+        for host in list(self._hosts):
+            for session in host.sessions:
+                session.move(self.latest)
+                await trio.lowlevel.checkpoint()
+
     async def _tell_hosts(self, end: Callable[[ChannelHost], None]) -> None:
         """Call `end` for each host in a turn of its own: freeing what one holds may take its time."""
         waiting = [*self._hosts]
@@ -302,73 +361,122 @@ class Daemon:
             await trio.lowlevel.checkpoint()
 
 
-async def serve(
-    catalog: Catalog,
-    places: Sequence[ListenAddress],
-    handed: Handed,
-    *,
-    notifier: Notifier,
-    watchdog_s: float | None,
-    log: DaemonLog,
-    logs_calls: bool,
-    agent_specs: Mapping[str, str],
-) -> int:
-    """Run the daemon on `places` until it is stopped, or the last of them is gone; the exit code.
+def has_terminal() -> bool:
+    """Whether the process has a terminal that its signals come from: one that hung up is gone (tty(4))."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
-    `handed` are the descriptors that a service manager gave, `agent_specs` the files of `open_agent_specs`. Raises
-    `ListenError` for a place that cannot be listened on, `EquipmentError` where its programs cannot be run as they
-    should be.
+
+class DaemonStart(msgspec.Struct, frozen=True):
+    """What a daemon is started with.
+
+    `reading` is the first one of `source`, `handed` are the descriptors that a service manager gave, and `masker` is
+    that of the log.
+    """
+
+    source: ConfigurationSource
+    reading: Reading
+    handed: Handed
+    notifier: Notifier
+    watchdog_s: float | None
+    log: DaemonLog
+    masker: Masker
+
+
+async def serve(start: DaemonStart) -> int:
+    """Run the daemon until it is stopped, or the last of its places is gone; the exit code.
+
+    Raises `ListenError` for a place that cannot be listened on, `EquipmentError` where its programs cannot be run as
+    they should be.
     """
     descriptors = raise_limit()
-    setup = Setup(catalog, log, logs_calls=logs_calls, uid=os.geteuid(), agent_specs=agent_specs)
+    reading, log = start.reading, start.log
     # SIGHUP is that of a closed terminal: with nohup it is ignored, and stays so.
     hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
-    # `bound` is closed when the daemon begins to drain, and not `agent_specs`: agents that still run need their files.
     with ExitStack() as bound, trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, *hung_up, *IGNORED) as signals:
         # Signals drain from here on: whoever reads that the daemon is ready may stop it at once.
-        doors = open_doors(places, handed, catalog, bound=bound)
+        opened = open_doors(reading.places, start.handed, reading.catalog)
+        bound.callback(close_all, opened)
+        prepared = prepare(reading, log, start.masker)
+        # After the last agent has ended, which needs them.
+        bound.callback(prepared.specs.close)
         try:
             require_free()
         except OSError as error:
             raise EquipmentError(f"cannot serve: {error.strerror}") from error
         async with (
             open_family() as family,
-            open_equipment(setup, family, os.environ) as equipment,
-            open_web_side(doors.web, setup, family, bound) as web,
+            open_equipment(family, os.environ, log, start.masker) as equipment,
+            open_web_side([place.web for place in opened if place.web], prepared.setup, family) as web,
             trio.open_nursery() as background,
         ):
+            await equipment.suit(prepared.setup)
             background.start_soon(family.keep_guarded, partial(log.warning, "guardian replaced"))
             background.start_soon(family.end_orphans)
-            limits = catalog.config.limits
+            limits = reading.catalog.config.limits
             timer, heap = Timer(log), Heap()
             front = Front(timer, log, out_buffer_bytes=limits.out_buffer_bytes, stalled_s=limits.stalled_s)
             for service in (timer.run, front.run, heap.run, heap.free, web.run):
                 background.start_soon(service)
             async with trio.open_nursery() as home:
                 memory = Memory(limits.buffered_bytes, ebbed=heap.ebbed, let_go=heap.let_go)
-                runtime = _runtime(setup, front, home=home, family=family, equipment=equipment, memory=memory)
+                runtime = _runtime(prepared.setup, front, home=home, family=family, equipment=equipment, memory=memory)
+                generations = Generations(runtime, prepared, equipment, start.masker, front)
+                bound.callback(generations.close)
+                daemon = Daemon(
+                    runtime,
+                    front,
+                    log,
+                    start.notifier,
+                    web=web,
+                    latest=lambda: generations.latest,
+                    handed=start.handed,
+                    descriptors=descriptors,
+                )
+                reloader = Reloader(
+                    start.source,
+                    generations,
+                    equipment,
+                    daemon.places,
+                    move_sessions=daemon.move_sessions,
+                    web=web,
+                    family=family,
+                    log=log,
+                    notifier=start.notifier,
+                )
+                background.start_soon(reloader.run)
+                receive = partial(daemon.receive_signals, reload=reloader.ask, kill_children=family.kill_all)
+                background.start_soon(receive, signals)
                 async with _kept_answers(runtime):
-                    daemon = Daemon(runtime, front, log, notifier, descriptors=descriptors)
-                    background.start_soon(daemon.receive_signals, signals, family.kill_all)
-                    daemon.serve(doors, web)
-                    preload_ways(catalog)
-                    # What exists now stays: the collector need not scan it again and again while every agent waits.
-                    gc.collect()
-                    gc.freeze()
-                    # `tooldispatchd serve` starts without it.
-                    gc.enable()
-                    with open_pulse(front, notifier, watchdog_s=watchdog_s, status=lambda: daemon.status):
-                        log.info("daemon ready", listening=[place.text for place in places], pid=os.getpid())
-                        notifier.ready(daemon.status)
-                        turns = LongestTurn()
-                        trio.lowlevel.add_instrument(turns)
-                        await daemon.run(catalog.config.daemon.grace_s, bound.close)
-                        trio.lowlevel.remove_instrument(turns)
+                    daemon.reload = reloader.answer
+                    runtime.services.admin = AdminDoor(daemon, daemon.latest)
+                    daemon.serve(opened)
+                    await _run(daemon, front, start)
                 home.cancel_scope.cancel()
             await runtime.services.checkers.close()
             background.cancel_scope.cancel()
-    log.info("daemon stopped", forced=daemon.is_forced, **turns.fields())
+    log.info("daemon stopped", forced=daemon.is_forced, **daemon.turns.fields())
     return 1 if daemon.is_forced else 0
+
+
+async def _run(daemon: Daemon, front: Front, start: DaemonStart) -> None:
+    """Say that the daemon is ready, and run it to its end."""
+    # What exists now stays: the collector need not scan it again and again while every agent waits.
+    gc.collect()
+    gc.freeze()
+    # `tooldispatchd serve` starts without it.
+    gc.enable()
+    with open_pulse(front, start.notifier, watchdog_s=start.watchdog_s, status=lambda: daemon.status):
+        start.log.info("daemon ready", listening=[place.text for place in start.reading.places], pid=os.getpid())
+        start.notifier.ready(daemon.status)
+        # The start is nobody's turn.
+        daemon.turns = LongestTurn()
+        trio.lowlevel.add_instrument(daemon.turns)
+        await daemon.run()
+        trio.lowlevel.remove_instrument(daemon.turns)
 
 
 def _kept_answers(runtime: Runtime) -> AbstractAsyncContextManager[None]:
@@ -387,25 +495,14 @@ def _kept_answers(runtime: Runtime) -> AbstractAsyncContextManager[None]:
 def _runtime(
     setup: Setup, front: Front, *, home: trio.Nursery, family: Family, equipment: Equipment, memory: Memory
 ) -> Runtime:
-    """What all agents of the daemon share."""
-    lender: Lender | None = None
-    if equipment.tool_lists is not None:
-        # Few daemons have agents among their tools.
-        from tooldispatchd.agent.subagents import SubAgents  # noqa: PLC0415  # a wing
-
-        lender = SubAgents(front, equipment.tool_lists)
+    """The first generation, and what it shares with all that follow."""
     services = Services(
         setup,
         timer=front.timer,
         home=home,
         family=family,
-        bounds=equipment.bounds,
-        lender=lender,
-        python=equipment.python,
-        rest=equipment.rest,
         audit=equipment.audit,
         make_spool=equipment.make_spool,
         steps=equipment.steps,
-        accounts=accounts_of(setup.catalog, os.environ, setup.log),
     )
     return Runtime(setup, services, DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory))

@@ -1,9 +1,10 @@
 """Open the places to listen: each becomes listening sockets with their entrances, or a pair of descriptors.
 
-    places ─▶ check_descriptors ─▶ open_doors ─▶ Doors: Door (a listening socket), DescriptorPair (one open channel),
-                                                        WebDoor (a listening socket for HTTP, and a Door behind it)
+    places ─▶ check_descriptors ─▶ open_doors ─▶ OpenPlace: Door (a listening socket), DescriptorPair (an open channel),
+                                                            WebDoor (a listening socket for HTTP, a Door behind it)
 
-All of them are open before the first is served, so that a place that cannot be opened leaves nothing half done.
+All of them are open before the first is served, so that a place that cannot be opened leaves nothing half done. When
+the configuration is read anew, a place that still stands in it keeps its sockets.
 
 A peer is known by the kernel's word alone (unix(7), SO_PEERCRED). Its credentials are those of the moment when it
 connected, so that a socket that is passed on keeps the rights of the process that opened it.
@@ -15,7 +16,8 @@ import secrets
 import socket
 import stat
 import struct
-from collections.abc import Callable, Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -30,8 +32,10 @@ from tooldispatchd.config.http_places import admitted_profiles, open_profile
 from tooldispatchd.config.listen_values import ANY, ListenAddress, ListenKind
 from tooldispatchd.daemon.listeners import MODE, ListenError, listen_abstract, listen_tcp, listen_unix, take_handed
 from tooldispatchd.daemon.systemd import UNNAMED
+from tooldispatchd.front.front import Listener
 
 Handed = Sequence[tuple[int, str]]
+Spot = tuple[ListenKind, str, int, tuple[int, int] | None]
 
 UNCHANGED: Final = -1
 ROOT_UID: Final = 0
@@ -54,6 +58,11 @@ def peer_of(connection: socket.socket) -> Visitor:
         groups = b""
     # The number is 0 where the peer lives in a namespace of processes that we cannot see into.
     return Visitor(uid, gid, pid or None, tuple(group for (group,) in _GID.iter_unpack(groups)))
+
+
+def accepted_from(connection: socket.socket) -> Visitor:
+    """The peer of a connection that was accepted just now; raises `OSError`."""
+    return msgspec.structs.replace(peer_of(connection), accepted_at=time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 def own_visitor() -> Visitor:
@@ -93,11 +102,15 @@ def _accounts(names: tuple[str, ...], find: Callable[[str], int]) -> frozenset[i
 
 
 class Door(msgspec.Struct, frozen=True):
-    """A listening socket and its entrance; `where` is its place as it is written."""
+    """A listening socket and its entrance; `where` is its place as it is written.
+
+    One that `is_web` takes connections of the web process alone.
+    """
 
     where: str
     socket: socket.socket
     entrance: Entrance
+    is_web: bool = False
 
 
 class DescriptorPair(msgspec.Struct, frozen=True):
@@ -122,10 +135,25 @@ class WebDoor(msgspec.Struct, frozen=True):
     door: Door
 
 
-class Doors(msgspec.Struct, frozen=True):
-    listening: tuple[Door, ...]
-    pairs: tuple[DescriptorPair, ...]
-    web: tuple[WebDoor, ...] = ()
+class OpenPlace:
+    """A place that is listened on until `bound` is closed.
+
+    `listeners` are those of its doors in the front, once it is served.
+    """
+
+    def __init__(self, place: ListenAddress) -> None:
+        self.place = place
+        self.bound = ExitStack()
+        self.doors: tuple[Door, ...] = ()
+        self.pair: DescriptorPair | None = None
+        self.web: WebDoor | None = None
+        self.listeners: list[Listener] = []
+
+    def close(self) -> None:
+        """Accept nobody any more. Idempotent."""
+        for listener in self.listeners:
+            listener.close()
+        self.bound.close()
 
 
 def check_descriptors(places: Sequence[ListenAddress], handed: Handed) -> None:
@@ -159,30 +187,69 @@ def check_descriptors(places: Sequence[ListenAddress], handed: Handed) -> None:
                         raise ListenError(place.text, why)
 
 
-def open_doors(places: Sequence[ListenAddress], handed: Handed, catalog: Catalog, *, bound: ExitStack) -> Doors:
-    """Open every place; `bound` closes them. Raises `ListenError`."""
-    listening: list[Door] = []
-    pairs: list[DescriptorPair] = []
-    web: list[WebDoor] = []
-    for place in places:
-        try:
-            if place.kind.is_http:
-                web.append(_open_web(place, catalog, bound))
-                continue
+def open_doors(places: Iterable[ListenAddress], handed: Handed, catalog: Catalog) -> list[OpenPlace]:
+    """Open every place, each of which is to be closed. Raises `ListenError`; then none is open."""
+    opened: list[OpenPlace] = []
+    try:
+        for place in places:
+            opened.append(OpenPlace(place))
+            _open(opened[-1], handed, catalog)
+    except AccountError as error:
+        close_all(opened)
+        raise ListenError(opened[-1].place.text, str(error)) from error
+    except BaseException:
+        close_all(opened)
+        raise
+    return opened
+
+
+def close_all(opened: Iterable[OpenPlace]) -> None:
+    """Accept nobody any more at these places."""
+    for each in opened:
+        each.close()
+
+
+def doors_of(opened: OpenPlace, place: ListenAddress, handed: Handed, catalog: Catalog) -> tuple[Door, ...]:
+    """The doors of an open place as they are to be from now on, with the entrances of `place`, which is at its spot.
+
+    Users and groups are looked up again. Raises `ListenError`.
+    """
+    try:
+        if place.kind is ListenKind.SYSTEMD:
+            named = zip(opened.doors, (name for _, name in handed), strict=True)
+            return tuple(_named_door(place, door.socket, name, catalog.profiles) for door, name in named)
+        if place.kind.is_http:
+            entrance = _web_entrance(place, catalog)
+        else:
             entrance = entrance_of(place, is_abstract=place.kind is ListenKind.ABSTRACT)
-            if place.fds is not None:
-                pairs.append(DescriptorPair(place.text, *place.fds, entrance, visitor_of(place.fds[0])))
-            elif place.kind is ListenKind.SYSTEMD:
-                listening.extend(_take(place, fd, name, catalog.profiles, bound) for fd, name in handed)
-            elif place.kind is ListenKind.ABSTRACT:
-                abstract = listen_abstract(place.name)
-                bound.callback(abstract.close)
-                listening.append(Door(place.text, abstract, entrance))
-            else:
-                listening.append(Door(place.text, _listen_unix(place, bound), entrance))
-        except AccountError as error:
-            raise ListenError(place.text, str(error)) from error
-    return Doors(tuple(listening), tuple(pairs), tuple(web))
+    except AccountError as error:
+        raise ListenError(place.text, str(error)) from error
+    return tuple(Door(place.text, door.socket, entrance, is_web=door.is_web) for door in opened.doors)
+
+
+def spot_of(place: ListenAddress) -> Spot:
+    """By what two places of a configuration are the same one: what an open socket cannot change."""
+    return place.kind, place.name, place.port, place.fds
+
+
+def _open(opened: OpenPlace, handed: Handed, catalog: Catalog) -> None:
+    """Open one place; raises `ListenError` or `AccountError`."""
+    place, bound = opened.place, opened.bound
+    if place.kind.is_http:
+        opened.web = _open_web(place, catalog, bound)
+        opened.doors = (opened.web.door,)
+        return
+    entrance = entrance_of(place, is_abstract=place.kind is ListenKind.ABSTRACT)
+    if place.fds is not None:
+        opened.pair = DescriptorPair(place.text, *place.fds, entrance, visitor_of(place.fds[0]))
+    elif place.kind is ListenKind.SYSTEMD:
+        opened.doors = tuple(_take(place, fd, name, catalog.profiles, bound) for fd, name in handed)
+    elif place.kind is ListenKind.ABSTRACT:
+        abstract = listen_abstract(place.name)
+        bound.callback(abstract.close)
+        opened.doors = (Door(place.text, abstract, entrance),)
+    else:
+        opened.doors = (Door(place.text, _listen_unix(place, bound), entrance),)
 
 
 def _listen_unix(place: ListenAddress, bound: ExitStack) -> socket.socket:
@@ -206,14 +273,21 @@ def _open_web(place: ListenAddress, catalog: Catalog, bound: ExitStack) -> WebDo
     name = f"tooldispatchd-web-{secrets.token_hex(16)}"
     private = listen_abstract(name)
     bound.callback(private.close)
+    return WebDoor(place, listening, name, Door(place.text, private, _web_entrance(place, catalog), is_web=True))
+
+
+def _web_entrance(place: ListenAddress, catalog: Catalog) -> Entrance:
     profile, admitted = open_profile(place, catalog), frozenset(admitted_profiles(place, catalog))
-    entrance = Entrance(profile=profile or DEFAULT_PROFILE, profiles=admitted)
-    return WebDoor(place, listening, name, Door(place.text, private, entrance))
+    return Entrance(profile=profile or DEFAULT_PROFILE, profiles=admitted)
 
 
 def _take(place: ListenAddress, fd: int, name: str, profiles: Collection[str], bound: ExitStack) -> Door:
     handed = take_handed(fd, name)
     bound.callback(handed.close)
+    return _named_door(place, handed, name, profiles)
+
+
+def _named_door(place: ListenAddress, handed: socket.socket, name: str, profiles: Collection[str]) -> Door:
     # The standard library gives an abstract name as bytes, a path as text.
     entrance = entrance_of(place, is_abstract=isinstance(handed.getsockname(), bytes))
     where = f"{place.text} ({name})"

@@ -1,10 +1,10 @@
-"""What the daemon runs programs with beside its family: opened when it starts, as far as its configuration needs it.
+"""What the daemon runs programs with beside its family: opened once a configuration needs it, and for all after that.
 
     scratch directories, cgroups, launchers ── where a program has bounds
     warm parents ───────────────────────────── where there are Python tools
-    the recorder of calls ──────────────────── where `[audit]` names a store
-    what sends traces ──────────────────────── where `[traces]` names a collector
+    what sends traces ──────────────────────── where `[traces]` names a collector when the daemon starts
     connections to HTTP APIs ───────────────── where there are tools with `rest`
+    the recorder of calls ──────────────────── where `[audit]` names a store when the daemon starts
     files with specs ───────────────────────── where there are agents that `agent_command` runs
     files with long answers ────────────────── from the first of them on
 
@@ -15,20 +15,23 @@ import fcntl
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import trio
 
 from tooldispatchd.agent.calls.call import Step
 from tooldispatchd.agent.calls.spool import MakeDirectory
+from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.programs.programs import ProgramBounds
 from tooldispatchd.agent.runtime import PythonPlanner, RestPlanner
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.steps.auditing import AuditSink
 from tooldispatchd.catalog.catalog import Catalog
-from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.enforcement import programs
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.statedirectory import find_state_directory
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import open_launchers
@@ -56,58 +59,135 @@ class EquipmentError(Exception):
     """Something that the configuration needs cannot be had; the message says what and why."""
 
 
-class Equipment(NamedTuple):
-    """What was opened; None for what the configuration does not need, or the machine does not have."""
+class EquipmentNeeds:
+    """What a configuration's programs need. `controllers` are those of cgroups that are to count calls."""
 
-    bounds: ProgramBounds | None
-    python: PythonPlanner | None
-    rest: RestPlanner | None
-    audit: AuditSink | None
-    tool_lists: Path | None
-    """Where agents find the files with their tools."""
-    make_spool: MakeDirectory | None
-    """Makes the directory for long answers, which few daemons ever need."""
-    steps: tuple[Step, ...]
-    """What each call that waits takes, whatever its tool."""
+    def __init__(self, catalog: Catalog) -> None:
+        config = catalog.config
+        asked = [program.asked for program in programs(config, catalog.profiles, catalog.servers)]
+        named = {name for each in asked for name in ("memory", "processes") if getattr(each, name) is not None}
+        self.controllers: Final = {
+            CONTROLLERS[name] for name in named if catalog.enforceable.why_not(f"{name}_cgroup") is None
+        }
+        self.has_python: Final = any(spec.python is not None for spec in config.tools.values())
+        self.has_bounds: Final = self.has_python or bool(asked)
+        self.has_agents: Final = any(name in config.processes for name in catalog.profiles)
 
 
-@asynccontextmanager
-async def open_equipment(setup: Setup, family: Family, environ: Mapping[str, str]) -> AsyncIterator[Equipment]:
-    """All that the catalog's programs need. Raises `EquipmentError`.
+class Equipment:
+    """What was opened so far. What one configuration needed stays for those after it, and what they need more is added.
 
-    Open it before the family has children, and leave it once there are no calls.
+    Each addition is open in a task of its own, until `close`.
     """
-    catalog, config = setup.catalog, setup.catalog.config
-    asked = [program.asked for program in programs(config, catalog.profiles, catalog.servers)]
-    is_python = any(spec.python is not None for spec in config.tools.values())
-    has_agents = any(name in config.processes for name in catalog.profiles)
 
-    def left(path: str) -> None:
-        setup.log.warning("scratch directory left", path=path)
+    def __init__(
+        self, family: Family, environ: Mapping[str, str], log: Log, masker: Masker, nursery: trio.Nursery
+    ) -> None:
+        self.bounds: ProgramBounds | None = None
+        self.python: PythonPlanner | None = None
+        self.rest: RestPlanner | None = None
+        # Where agents find the files with their tools.
+        self.tool_lists: Path | None = None
+        # What is there for as long as the daemon runs: where calls are recorded, and what makes the directory for long
+        # answers, which few daemons ever need.
+        self.audit: AuditSink | None = None
+        self.make_spool: MakeDirectory | None = None
+        # What each call that waits takes, whatever its tool.
+        self.steps: tuple[Step, ...] = ()
+        self._family = family
+        self._environ = environ
+        self._log = log
+        self._masker = masker
+        self._nursery = nursery
+        # For each addition what ends it, and what is set when it has ended.
+        self._added: list[tuple[trio.Event, trio.Event]] = []
 
-    async with AsyncExitStack() as stack:
-        bounds = python = rest = audit = None
-        if config.audit.store is not None:
-            audit = stack.enter_context(_open_audit(setup))
-        if is_python or asked:
+    async def suit(self, setup: Setup) -> None:
+        """Add what the catalog's programs need more. Raises `EquipmentError`; what is there is not touched."""
+        if self._lacks(setup.catalog):
+            await self._nursery.start(self._hold, setup)
+
+    async def close(self) -> None:
+        """Close what was opened last first; cannot be cancelled, and each bounds itself. There must be no calls."""
+        with trio.CancelScope(shield=True):
+            for end, ended in reversed(self._added):
+                end.set()
+                await ended.wait()
+
+    async def _hold(self, setup: Setup, task_status: trio.TaskStatus[None]) -> None:
+        end, ended = trio.Event(), trio.Event()
+        try:
+            async with AsyncExitStack() as stack:
+                await self._add(setup, stack)
+                # It would stay for as long as what was opened.
+                del setup
+                self._added.append((end, ended))
+                task_status.started()
+                with trio.CancelScope(shield=True):
+                    await end.wait()
+        finally:
+            ended.set()
+
+    def _lacks(self, catalog: Catalog) -> bool:
+        """Whether there is anything to be added; the first time there always is."""
+        needs = EquipmentNeeds(catalog)
+        return (
+            not self._added
+            or (needs.has_bounds and (self.bounds is None or (self.bounds.leaves is None and bool(needs.controllers))))
+            or (needs.has_python and self.python is None)
+            or (needs.has_agents and self.tool_lists is None)
+            or (bool(catalog.apis) and self.rest is None)
+        )
+
+    async def _add(self, setup: Setup, stack: AsyncExitStack) -> None:
+        catalog, needs = setup.catalog, EquipmentNeeds(setup.catalog)
+        if not self._added:
+            self.audit = stack.enter_context(_open_audit(setup, self._masker, self._environ))
+            self.make_spool = spool_below(self._environ, stack, made=lambda path: self._family.also_remove(str(path)))
+            if setup.catalog.config.traces.endpoint is not None:
+                self.steps = (stack.enter_context(_open_traces(setup)),)
+        bounds, tool_lists, python, rest = self.bounds, self.tool_lists, self.python, self.rest
+        if needs.has_bounds and bounds is None:
             # Not where the sockets lie: that is memory, and programs may write much.
-            directory = _directory(SCRATCHES, {}, family, stack)
-            leaves = await _leaves(catalog, asked, family, stack)
-            scratches = await stack.enter_async_context(open_scratches(directory, family, left=left))
-            bounds = ProgramBounds(scratches, await stack.enter_async_context(open_launchers(family)), leaves)
-        tool_lists = _directory(TOOL_LISTS, environ, family, stack) if has_agents else None
-        if is_python:
+            directory = _directory(SCRATCHES, {}, self._family, stack)
+            leaves = await _leaves(needs.controllers, self._family, stack)
+            scratches = await stack.enter_async_context(open_scratches(directory, self._family, left=self._left))
+            bounds = ProgramBounds(scratches, await stack.enter_async_context(open_launchers(self._family)), leaves)
+        elif bounds is not None and bounds.leaves is None and needs.controllers:
+            raise EquipmentError("cgroups for calls can be made only when the daemon starts")
+        if needs.has_agents and tool_lists is None:
+            tool_lists = _directory(TOOL_LISTS, self._environ, self._family, stack)
+        if needs.has_python and python is None:
             # Few daemons have such tools.
             from tooldispatchd.agent.programs.pythonplan import open_python_plans  # noqa: PLC0415  # as above
 
-            python = await stack.enter_async_context(open_python_plans(family, scratches, setup))
-        if catalog.apis:
+            assert bounds is not None
+            python = await stack.enter_async_context(open_python_plans(self._family, bounds.scratches))
+        if catalog.apis and rest is None:
             from tooldispatchd.agent.calls.restplan import open_rest_plans  # noqa: PLC0415  # as above
 
-            rest = await stack.enter_async_context(open_rest_plans(setup, environ))
-        make_spool = spool_below(environ, stack, made=lambda path: family.also_remove(str(path)))
-        traces = () if config.traces.endpoint is None else (stack.enter_context(_open_traces(setup)),)
-        yield Equipment(bounds, python, rest, audit, tool_lists, make_spool, traces)
+            rest = await stack.enter_async_context(open_rest_plans(self._log, self._masker, self._environ))
+        # All at once: an addition that fails leaves what there was.
+        self.bounds, self.tool_lists, self.python, self.rest = bounds, tool_lists, python, rest
+
+    def _left(self, path: str) -> None:
+        self._log.warning("scratch directory left", path=path)
+
+
+@asynccontextmanager
+async def open_equipment(
+    family: Family, environ: Mapping[str, str], log: Log, masker: Masker
+) -> AsyncIterator[Equipment]:
+    """What programs need, empty at first: `suit` it to a configuration before the family has children.
+
+    `masker` is that of the daemon. Leave it once there are no calls.
+    """
+    async with trio.open_nursery() as nursery:
+        equipment = Equipment(family, environ, log, masker, nursery)
+        try:
+            yield equipment
+        finally:
+            await equipment.close()  # noqa: ASYNC102  # it shields and bounds itself
 
 
 def _open_traces(setup: Setup) -> AbstractContextManager[Step]:
@@ -119,13 +199,17 @@ def _open_traces(setup: Setup) -> AbstractContextManager[Step]:
 
 
 @contextmanager
-def _open_audit(setup: Setup) -> Iterator[AuditSink]:
+def _open_audit(setup: Setup, masker: Masker, environ: Mapping[str, str]) -> Iterator[AuditSink | None]:
+    """What records calls, where the configuration names a store. Raises `EquipmentError`."""
+    if setup.catalog.config.audit.store is None:
+        yield None
+        return
     from tooldispatchd.audit.door import AuditStoreError, open_audit  # noqa: PLC0415  # a wing
 
-    catalog = setup.catalog
     with ExitStack() as stack:
         try:
-            recorder = stack.enter_context(open_audit(catalog.config.audit, setup.log, masker=catalog.masker))
+            opened = open_audit(setup.catalog.config.audit, setup.log, environ=environ, masker=masker)
+            recorder = stack.enter_context(opened)
         except AuditStoreError as error:
             raise EquipmentError(f"cannot record calls: {error}") from error
         yield recorder
@@ -163,12 +247,8 @@ def spool_below(
     return make
 
 
-async def _leaves(
-    catalog: Catalog, asked: Iterable[Confinement], family: Family, stack: AsyncExitStack
-) -> Leaves | None:
-    """Cgroups, where calls are counted in them. They must give what the configuration was checked against."""
-    needed = {name for each in asked for name in ("memory", "processes") if getattr(each, name) is not None}
-    wanted = {CONTROLLERS[name] for name in needed if catalog.enforceable.why_not(f"{name}_cgroup") is None}
+async def _leaves(wanted: set[str], family: Family, stack: AsyncExitStack) -> Leaves | None:
+    """Cgroups with these controllers, which count calls. They must give what the configuration was checked against."""
     if not wanted:
         return None
     try:

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.agent.session.administration import LogReader
 from tooldispatchd.catalog.masker import NO_SECRETS, Masker
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -73,34 +74,73 @@ Render = Callable[[float, str, str, dict[str, object]], bytes]
 
 
 class LogOutput:
-    """What all loggers of the daemon write to, from a level on; known secrets are masked, whatever line they are in."""
+    """What all loggers of the daemon write to, from a level on; known secrets are masked, whatever line they are in.
 
-    __slots__ = ("_masker", "_render", "_sink", "level")
+    Readers may have it too, from levels of their own on. `wanted` is the least level that anybody wants.
+    """
+
+    __slots__ = ("_level", "_masker", "_readers", "_render", "_sink", "wanted")
 
     def __init__(self, sink: LogSink, render: Render, *, level: int, masker: Masker = NO_SECRETS) -> None:
-        self.level = level
+        self.wanted = self._level = level
+        self._readers: tuple[LogReader, ...] = ()
         self._sink = sink
         self._render = render
         self._masker = masker
 
+    @property
+    def level(self) -> str:
+        """The least level that is written."""
+        return next(name for name, level in LEVELS.items() if level == self._level)
+
+    def set_level(self, level: str) -> None:
+        """From now on write what is of this level or above."""
+        self._level = LEVELS[level]
+        self._look()
+
+    def attach(self, reader: LogReader) -> None:
+        """Tell it too, what is of its level or above."""
+        self._readers = (*self._readers, reader)
+        self._look()
+
+    def detach(self, reader: LogReader) -> None:
+        """Tell it nothing any more. Idempotent."""
+        self._readers = tuple(one for one in self._readers if one is not reader)
+        self._look()
+
+    def _look(self) -> None:
+        self.wanted = min([self._level, *(LEVELS[reader.level] for reader in self._readers)])
+
     def put(self, level: str, event: str, fields: dict[str, object]) -> None:
-        """Write a line."""
-        line = self._render(time.time(), level, event, fields)
-        self._sink.write(self._masker.mask_bytes(line) + b"\n")
+        """Write a line, and tell it those who read."""
+        at = time.time()
+        if LEVELS[level] >= self._level:
+            self._sink.write(self._masker.mask_bytes(self._render(at, level, event, fields)) + b"\n")
+        told: bytes | None = None
+        for reader in self._readers:
+            # Most readers want some lines alone, and one that does not read has no room.
+            if LEVELS[level] >= LEVELS[reader.level] and reader.has_room_for(fields):
+                told = told or self._masker.mask_bytes(render_json(at, level, event, fields))
+                reader.take(told)
 
 
 class DaemonLog:
     """A logger: each of its lines has its fields."""
 
-    __slots__ = ("_fields", "_output")
+    __slots__ = ("_fields", "output")
 
     def __init__(self, output: LogOutput, fields: dict[str, object]) -> None:
-        self._output = output
+        self.output: Final = output
         self._fields = fields
+
+    @property
+    def tells_calls(self) -> bool:
+        """Whether anybody hears what is said of single calls."""
+        return self.output.wanted <= LEVELS["debug"]
 
     def bind(self, **fields: object) -> "DaemonLog":
         """A log that adds these fields to every line."""
-        return DaemonLog(self._output, self._fields | fields)
+        return DaemonLog(self.output, self._fields | fields)
 
     def debug(self, event: str, **fields: object) -> None:
         """Details of one call."""
@@ -119,8 +159,8 @@ class DaemonLog:
         self._put("error", event, fields)
 
     def _put(self, level: str, event: str, fields: dict[str, object]) -> None:
-        if LEVELS[level] >= self._output.level:
-            self._output.put(level, event, self._fields | fields)
+        if LEVELS[level] >= self.output.wanted:
+            self.output.put(level, event, self._fields | fields)
 
     def incident(self, event: str, error: BaseException) -> str:
         """Log a defect with its place and without its values; returns the id that the agent is told."""

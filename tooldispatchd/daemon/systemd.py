@@ -6,6 +6,7 @@ environment, since they are meant for this process alone and not for its childre
 
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from select import EPOLLIN
@@ -75,6 +76,16 @@ class Notifier:
 
     def ready(self, status: str) -> None:
         self.tell("READY=1", f"MAINPID={os.getpid()}", f"STATUS={status}")
+
+    def reloading(self) -> None:
+        """Say that the configuration is read anew (sd_notify(3)); `reloaded` must follow."""
+        if self._socket is not None:
+            now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+            self.tell("RELOADING=1", f"MONOTONIC_USEC={now_us}")
+
+    def reloaded(self) -> None:
+        """Say that it was, or that it could not be used; the state of before goes on."""
+        self.tell("READY=1")
 
     def stopping(self, status: str, *, within_s: float) -> None:
         """Say that the daemon ends and asks for so much time before it is killed."""

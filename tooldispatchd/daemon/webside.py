@@ -2,7 +2,8 @@
 
     memory file with the places ──▶ descriptor 3 ┐
     listening sockets ─────────────▶ 4, 5, …     ├─ web process ──▶ one private abstract socket for each place
-    stdin: its end is "stop accepting" ─────────▶┘
+    stdin: whom they admit from now on; its end  ┘
+           is "stop accepting"
 
 The daemon imports nothing of it. No client's bytes reach the dispatch loop but as lines of sessions, under a user of
 their own that is nobody; and the private sockets take connections of this one process alone.
@@ -10,7 +11,7 @@ their own that is nobody; and the private sockets take connections of this one p
 
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Final
 
 import msgspec
@@ -58,6 +59,7 @@ class WebSide:
         self._log = setup.log
         self._child: Child | None = None
         self._is_stopping = False
+        self._renewed = trio.Event()
 
     def is_child(self, pid: int | None) -> bool:
         """Whether this is the process that serves now."""
@@ -73,13 +75,22 @@ class WebSide:
             except (SpawnError, OSError) as error:
                 self._log.warning("web process not started", why=str(error))
             else:
-                await self._watch(self._child)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._tell_renewals, self._child)
+                    await self._watch(self._child)
+                    nursery.cancel_scope.cancel()
             if self._is_stopping:
                 return
             if trio.current_time() - began > SETTLED_S:
                 pause_s = FIRST_PAUSE_S
             await trio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def renew(self, doors: Sequence[WebDoor], catalog: Catalog) -> None:
+        """From now on admit whom these say, which are the same doors as before."""
+        self._doors = doors
+        self._catalog = catalog
+        self._renewed.set()
 
     def stop(self) -> None:
         """Have it accept nobody any more; what it serves goes on. Idempotent."""
@@ -94,16 +105,36 @@ class WebSide:
             await self._child.stop(polite_s=STOP_S, term_s=STOP_S)
             self._child = None
 
-    def _spawn(self) -> Child:
+    def _spec(self) -> WebPlaces:
         places = [web_place(door, self._catalog, fd) for fd, door in enumerate(self._doors, SPEC_FD + 1)]
         limits = self._catalog.config.limits
-        spec = WebPlaces(tuple(places), limits.max_line_bytes, min(4 * limits.max_content_bytes, MAX_ANSWER_BYTES))
+        return WebPlaces(tuple(places), limits.max_line_bytes, min(4 * limits.max_content_bytes, MAX_ANSWER_BYTES))
+
+    async def _tell_renewals(self, child: Child) -> None:
+        """Tell it whom its places admit, each time that has changed."""
+        while True:
+            await self._renewed.wait()
+            self._renewed = trio.Event()
+            line = memoryview(msgspec.json.encode(self._spec()) + b"\n")
+            # It may be told to stop meanwhile.
+            while line and child.stdin >= 0:
+                await trio.lowlevel.wait_writable(child.stdin)
+                try:
+                    line = line[os.write(child.stdin, line) :]
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    return
+
+    def _spawn(self) -> Child:
+        self._renewed = trio.Event()
+        spec = self._spec()
         env = {name: os.environ[name] for name in PASSED if name in os.environ}
         with os.fdopen(os.memfd_create("web-places"), "wb") as file:
             file.write(msgspec.json.encode(spec))
             # It is read from its start; this also writes what is buffered.
             file.seek(0)
-            sockets = {place.fd: door.listening.fileno() for place, door in zip(places, self._doors, strict=True)}
+            sockets = {place.fd: door.listening.fileno() for place, door in zip(spec.places, self._doors, strict=True)}
             return self._family.spawn_module(MODULE, env=env, extra={SPEC_FD: file.fileno(), **sockets}, is_joined=True)
 
     async def _watch(self, child: Child) -> None:
@@ -131,12 +162,9 @@ class WebSide:
 
 
 @asynccontextmanager
-async def open_web_side(
-    doors: Sequence[WebDoor], setup: Setup, family: Family, bound: ExitStack
-) -> AsyncIterator[WebSide]:
-    """The web process, which `run` starts; it is told to stop when `bound` is closed, and gone after the block."""
+async def open_web_side(doors: Sequence[WebDoor], setup: Setup, family: Family) -> AsyncIterator[WebSide]:
+    """The web process, which `run` starts, and `stop` tells to stop; it is gone after the block."""
     side = WebSide(doors, setup, family)
-    bound.callback(side.stop)
     try:
         yield side
     finally:

@@ -228,7 +228,8 @@ class Listener:
     def __init__(self, front: Front, listening: socket.socket, accepted: Callable[[socket.socket], None]) -> None:
         self._front = front
         self._socket = listening
-        self._accepted = accepted
+        # Who comes in here may change while it listens.
+        self.accepted = accepted
         self._is_open = True
         listening.settimeout(0)
         front.watch(listening.fileno(), EPOLLIN, self._ready)
@@ -254,7 +255,7 @@ class Listener:
                 self.pause()
                 return
             try:
-                self._accepted(connection)
+                self.accepted(connection)
             except OSError:
                 # The world's refusal (no room in the epoll set, a peer that has left) is this connection's end alone.
                 connection.close()

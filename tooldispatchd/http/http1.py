@@ -14,9 +14,10 @@ import trio
 
 from tooldispatchd.http.errors import ALERT, UnansweredError, WireError, meaning
 from tooldispatchd.wire.lines import Text
+from tooldispatchd.wire.version import VERSION
 
 # The daemon's name in each request that has no other (RFC 9110, 10.1.5).
-USER_AGENT: Final = ("User-Agent", "tooldispatchd/0.1.0")
+USER_AGENT: Final = ("User-Agent", f"tooldispatchd/{VERSION}")
 # A request of the largest size on a slow line; a server that reads nothing for so long will not answer either.
 WRITE_S: Final = 30.0
 # Status line and headers, and each of the lines around chunks. Servers send 1 KiB; cookies and policies, 8. It is what

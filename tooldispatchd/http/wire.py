@@ -160,12 +160,16 @@ class HttpWire:
             idle[1].close()
         return min((connection.idle_until for _, connection in self._idle), default=math.inf)
 
-    async def aclose(self) -> None:
-        """Close every TCP connection, also those of exchanges that are under way. It waits for nothing."""
+    def close(self) -> None:
+        """Close every TCP connection, also those of exchanges that are under way."""
         self._is_closed = True
         for connection in (*self._live, *(idle for _, idle in self._idle)):
             connection.close()
         self._idle.clear()
+
+    async def aclose(self) -> None:
+        """Likewise. It waits for nothing."""
+        self.close()
         await trio.lowlevel.checkpoint()
 
     async def _authorized(

@@ -28,6 +28,7 @@ from tooldispatchd.mcpface.jsonrpc import (
     split_batch,
 )
 from tooldispatchd.mcpface.revisions import R2025_03, REVISIONS, SERVER_INFO, ClientOffer, Params, Revision, read_params
+from tooldispatchd.wire.version import VERSION
 
 # More than the calls that a daemon lets one agent have in flight (256), beside lists and questions.
 MAX_OPEN: Final = 1024
@@ -37,8 +38,7 @@ MAX_BATCH: Final = 16
 MAX_BATCH_BYTES: Final = 64 * 1024
 # Questions of servers that a client has not answered; the daemon bounds its own.
 MAX_ASKED: Final = 256
-# Of our `Implementation`. The package's own, written down: asking for it costs 20 ms of each client's start.
-VERSION: Final = "0.1.0"
+# Our `Implementation`.
 SERVER: Final = {"name": "tooldispatchd", "title": "tooldispatchd", "version": VERSION}
 
 # Lists are one session's, and we are told of changes: a client is to ask again.

@@ -44,12 +44,9 @@ MAX_MEMORY: Final = 256 * 1024 * 1024
 # Where nothing bounds the call.
 _MAX_S: Final = 3_600.0
 _MAX_ERRORS: Final = 64 * 1024
-_RECORD: Final = re.compile(rb"([^\0]*)\0([^\n]*)\n")
 _LINE: Final = re.compile(rb"(\d+)(?::(\d+):|-)(\d+)[:-](.*)", re.DOTALL)
-# Stands before the next path, or at the end.
-_BINARY: Final = re.compile(
-    rb"[^\0]*?: (?:WARNING: stopped searching binary file|binary file matches)[^\n]*\n", re.DOTALL
-)
+# A line with that stands before the next path, or at the end.
+_BINARY: Final = re.compile(rb": (?:WARNING: stopped searching binary file|binary file matches)")
 _UNREAD: Final = re.compile(r"^rg: \.?/", re.MULTILINE)
 _NO_MEMORY: Final = "the search needed more memory than it may use"
 _FAILED: Final = "the search failed"
@@ -91,7 +88,7 @@ class _File:
         self.matches = 0
 
 
-class _Found:
+class GrepFindings:
     """The first files with matches by their path, as many as hold `limit` of them, and what is only counted.
 
     `ending` is why the search did not come to its end.
@@ -242,7 +239,7 @@ def _program() -> str:
     return program
 
 
-def _search(command: list[str], wanted: _Wanted, limit: int, allowed_s: float) -> _Found:
+def _search(command: list[str], wanted: _Wanted, limit: int, allowed_s: float) -> GrepFindings:
     """What is found; raises InvalidInputError for a pattern that ripgrep refuses."""
     until = time.monotonic() + allowed_s
     found = _run(command, wanted, limit, until)
@@ -257,8 +254,8 @@ def _search(command: list[str], wanted: _Wanted, limit: int, allowed_s: float) -
     return found
 
 
-def _run(command: list[str], wanted: _Wanted, limit: int, until: float) -> _Found:
-    found = _Found(limit)
+def _run(command: list[str], wanted: _Wanted, limit: int, until: float) -> GrepFindings:
+    found = GrepFindings(limit)
     with tempfile.TemporaryFile() as errors:
         with subprocess.Popen(  # noqa: S603  # no shell, and `--` before what is not ours
             command,
@@ -269,7 +266,7 @@ def _run(command: list[str], wanted: _Wanted, limit: int, until: float) -> _Foun
         ) as child:
             assert child.stdout is not None  # it is a pipe
             path, is_wanted = "", False
-            for line in _lines(child.stdout, found, until):
+            for line in lines_of(child.stdout, found, until):
                 if line.path != path:
                     path, is_wanted = line.path, wanted.has(line.path)
                 if is_wanted:
@@ -299,7 +296,8 @@ def _bound() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (memory, most))
 
 
-def _lines(printed: IO[bytes], found: _Found, until: float) -> Iterator[_Line]:
+def lines_of(printed: IO[bytes], found: GrepFindings, until: float) -> Iterator[_Line]:
+    """The lines that ripgrep prints, until it ends or the time has come; what it says of binary files is counted."""
     rest = b""
     while True:
         left_s = until - time.monotonic()
@@ -310,16 +308,25 @@ def _lines(printed: IO[bytes], found: _Found, until: float) -> Iterator[_Line]:
             break
         rest += chunk
         end = 0
-        for record in _RECORD.finditer(rest):
-            end = record.end()
-            path, warnings = _BINARY.subn(b"", record[1])
+        while (nul := rest.find(b"\0", end)) >= 0 and (newline := rest.find(b"\n", nul)) >= 0:
+            path, warnings = _without_warnings(rest[end:nul])
             found.binary += warnings
-            fields = _LINE.fullmatch(record[2])
+            fields = _LINE.fullmatch(rest, nul + 1, newline)
             if fields is not None:
                 column = None if fields[2] is None else int(fields[2])
                 yield _Line(os.fsdecode(path), int(fields[1]), column, int(fields[3]), fields[4])
-        rest = rest[end:]
-    found.binary += _BINARY.match(rest) is not None
+            end = newline + 1
+        # Thousands of binary files may come before the next path: what is left stays short.
+        rest, warnings = _without_warnings(rest[end:])
+        found.binary += warnings
+
+
+def _without_warnings(text: bytes) -> tuple[bytes, int]:
+    """What stands behind the warnings of binary files at the beginning of a text, and how many these are."""
+    start = warnings = 0
+    while (found := _BINARY.search(text, start)) is not None and (end := text.find(b"\n", found.end())) >= 0:
+        start, warnings = end + 1, warnings + 1
+    return text[start:], warnings
 
 
 def _why(said: str, pattern: str) -> str:

@@ -15,6 +15,7 @@ from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import HEAD_BYTES, LongLine
 from tooldispatchd.wire.messages import (
     MAX_ID_BYTES,
+    AdminReq,
     ApproveResp,
     AskResp,
     ByeSaid,
@@ -34,7 +35,8 @@ from tooldispatchd.wire.messages import (
 from tooldispatchd.wire.peek import peek
 
 _PORTS: Final = (
-    "hello, tool_req, tool_cancel, tool_background, tools, select, parse, approve_resp, ask_resp, ping, pong, bye"
+    "hello, tool_req, tool_cancel, tool_background, tools, select, parse, approve_resp, ask_resp, admin_req, ping,"
+    " pong, bye"
 )
 UNKNOWN_PORT: Final = f"unknown port; known are {_PORTS}"
 TWO_PORTS: Final = Fault(Code.INVALID_REQUEST, "a line has one `__port`")
@@ -49,6 +51,7 @@ _decode_tagged: Final = msgspec.json.Decoder(
     | ToolBackground
     | ApproveResp
     | AskResp
+    | AdminReq
     | Ping
     | PongSaid
     | ByeSaid
@@ -66,7 +69,7 @@ class Form(Enum):
 
 
 # Lines that are answered, beside requests: an `id` of theirs comes back.
-_ASKING: Final = frozenset({"hello", "tools", "select", "parse", "ping", "bye", "tool_background"})
+_ASKING: Final = frozenset({"hello", "tools", "select", "parse", "ping", "bye", "tool_background", "admin_req"})
 # White space as JSON has it; Python's own has more.
 WHITE: Final = b" \t\r\n"
 
@@ -131,7 +134,8 @@ def _fitting(message: Message, line: bytes) -> Message | Refused:
 def id_of(message: Message) -> str | None:
     """The id that comes back with the answer to a line; that of a call to cancel, or of a question, does not."""
     body = message.msg if isinstance(message, NestedReq) else message
-    return body.id if isinstance(body, ShortReq | Hello | ToolsReq | Parse | ToolBackground | Ping | ByeSaid) else None
+    asking = ShortReq | Hello | ToolsReq | Parse | ToolBackground | AdminReq | Ping | ByeSaid
+    return body.id if isinstance(body, asking) else None
 
 
 def form_of(message: Message) -> Form:

@@ -37,6 +37,7 @@ class Code(StrEnum):
     UNKNOWN_PROFILE = "unknown_profile"
     UNKNOWN_JOB = "unknown_job"
     UNKNOWN_HANDLE = "unknown_handle"
+    UNKNOWN_TARGET = "unknown_target"
     NOT_ALLOWED = "not_allowed"
     NOT_AUTHENTICATED = "not_authenticated"
     CALL_REFUSED = "call_refused"
@@ -69,6 +70,7 @@ CATEGORY: Final[dict[Code, Category]] = {
     Code.UNKNOWN_PROFILE: Category.NOT_FOUND,
     Code.UNKNOWN_JOB: Category.NOT_FOUND,
     Code.UNKNOWN_HANDLE: Category.NOT_FOUND,
+    Code.UNKNOWN_TARGET: Category.NOT_FOUND,
     Code.NOT_ALLOWED: Category.DENIED,
     Code.NOT_AUTHENTICATED: Category.DENIED,
     Code.CALL_REFUSED: Category.DENIED,

@@ -182,6 +182,22 @@ class Ping(msgspec.Struct, tag_field="__port", tag="ping"):
     id: Id | None = None
 
 
+class AdminReq(msgspec.Struct, tag_field="__port", tag="admin_req"):
+    """Ask the daemon about itself, or change it; answered by `admin_resp`. `ask` says what for, all else of what."""
+
+    id: Id
+    ask: str
+    of: str | None = None
+    session: int | None = None
+    agent: AgentName | None = None
+    tool: str | None = None
+    server: str | None = None
+    call: str | None = None
+    job: str | None = None
+    level: str | None = None
+    apply: bool | None = False
+
+
 class PongSaid(msgspec.Struct, tag_field="__port", tag="pong"):
     """An agent's answer to a ping; nothing waits for it."""
 
@@ -225,6 +241,7 @@ Message = (
     | ToolCancel
     | ToolBackground
     | Reply
+    | AdminReq
     | Ping
     | PongSaid
     | ByeSaid
@@ -519,6 +536,21 @@ class ServerNote(msgspec.Struct, tag_field="__port", tag="server_note", omit_def
     agent: str | None = None
 
 
+class AdminResp(msgspec.Struct, tag_field="__port", tag="admin_resp"):
+    """The answer to what an administrator asked."""
+
+    id: str
+    value: Raw
+
+
+class AdminNote(msgspec.Struct, tag_field="__port", tag="admin_note", omit_defaults=True):
+    """One more value for the subscription `id`; `dropped` were not told before it, because nobody read."""
+
+    id: str
+    value: Raw
+    dropped: int | None = None
+
+
 class Pong(msgspec.Struct, tag_field="__port", tag="pong", omit_defaults=True):
     """The answer to a ping."""
 
@@ -560,6 +592,8 @@ Outgoing = (
     | ApproveReq
     | Ask
     | ServerNote
+    | AdminResp
+    | AdminNote
     | Pong
     | Bye
     | dict[str, object]

@@ -296,18 +296,18 @@ def body_of(request: Request) -> ShortReq:
     return request.msg if isinstance(request, NestedReq) else request
 
 
-def capabilities_of(machine: SessionMachine, *, agents: bool, jobs: bool, workspace: bool) -> Raw:
+def capabilities_of(machine: SessionMachine, *, agents: bool, jobs: bool, workspace: bool, admin: bool) -> Raw:
     """What `ready` says of the capabilities: each that the daemon knows, and whether this session has it."""
     asked = machine.asked
     beside = asked.meta, asked.value, asked.details
-    also = bool(asked.events), asked.servers, workspace
+    also = bool(asked.events), asked.servers, workspace, admin
     return _capabilities(agents, jobs, asked.updates, bool(asked.answers), *beside, *also)
 
 
 @cache
 def _capabilities(*has: bool) -> Raw:
     names = ("agents", "jobs", "updates", "questions", "meta", "value", "details", "events", "servers", "workspace")
-    return Raw(msgspec.json.encode(dict(zip(names, has, strict=True)) | ALWAYS))
+    return Raw(msgspec.json.encode(dict(zip((*names, "admin"), has, strict=True)) | ALWAYS))
 
 
 def value_of(content: str | QuotedText) -> Raw | UnsetType:

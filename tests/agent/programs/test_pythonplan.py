@@ -25,13 +25,13 @@ async def test_where_descriptors_are_lacking_the_call_is_told(tmp_path: Path) ->
     (tmp_path / "sums.py").write_text("def add(a: int, b: int) -> int:\n    return a + b\n")
     config = tmp_path / "c.toml"
     config.write_text('[tools.add]\npython = "sums:add"\n[agents.default]\ntools = ["add"]\n')
-    log = Ledger()
-    setup = Setup(load_catalog(config, os.environ), log, logs_calls=False, uid=os.geteuid())
+    log = Ledger(tells_calls=False)
+    setup = Setup(load_catalog(config, os.environ), log, uid=os.geteuid())
     async with (
         open_family() as family,
         open_scratches(tmp_path, family) as scratches,
         open_launchers(family) as launchers,
-        open_python_plans(family, scratches, setup) as python,
+        open_python_plans(family, scratches) as python,
         trio.open_nursery() as background,
         trio.open_nursery() as home,
     ):

@@ -15,7 +15,7 @@ from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.policy import CallPolicy
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import QuotedText
+from tooldispatchd.wire.messages import ContentKind, QuotedText
 
 REDACTS = CallPolicy(redacts=True)
 SECRET = "s3cret-token"
@@ -75,6 +75,45 @@ async def test_a_long_answer_is_masked_too(autojump_clock: MockClock) -> None:
     text = f"{'x' * 100_000}{SECRET} 1 {SECRET}{'y' * 100_000}"
     heard = await answered(Answer(QuotedText(json.dumps(text).encode(), len(text))))
     assert heard["content"] == f"{'x' * 100_000}… 1 …{'y' * 100_000}"
+
+
+async def test_a_long_text_with_what_begins_within_an_escape_stays_as_it_is(autojump_clock: MockClock) -> None:
+    held = HeldPlan()
+    text = "x" * 100_000 + "\nhunter2 and nhunter2" + '"' * 9
+    parts = json.dumps([{"type": "text", "text": text, "n": 12345678}]).encode()
+    catalog = msgspec.structs.replace(small_catalog(), masker=Masker(["nhunter2", "12345678"]))
+    async with open_runtime(catalog, held) as runtime:
+        governed(runtime, held, REDACTS)
+        agent = Agent(runtime)
+        await agent.say({"__port": "hello", "max_output": 1_000_000})
+        await agent.hear()
+        await agent.call("1", "held", content="blocks")
+        await wait_all_tasks_blocked()
+        content, blocks = QuotedText(json.dumps(text).encode(), len(text)), QuotedText(parts, len(parts))
+        held.finish("1", Answer(content, kind=ContentKind.BLOCKS, blocks=blocks))
+        heard = await agent.hear()
+        await agent.end_input()
+    assert isinstance(heard, dict)
+    masked = "x" * 100_000 + "\nhunter2 and …" + '"' * 9
+    assert heard["content"] == masked
+    assert heard["blocks"] == [{"type": "text", "text": masked, "n": 12345678}]
+
+
+async def test_a_token_that_comes_while_the_daemon_runs_is_masked_from_then_on(autojump_clock: MockClock) -> None:
+    held = HeldPlan()
+    catalog = small_catalog()
+    async with open_runtime(catalog, held) as runtime:
+        governed(runtime, held, REDACTS)
+        agent = Agent(runtime)
+        for token, content in ((None, "a-token"), ("a-token", "…")):
+            catalog.masker.learn("an API", [] if token is None else [token])
+            await agent.call("1", "held")
+            await wait_all_tasks_blocked()
+            held.finish("1", Answer("a-token", kind=ContentKind.TEXT))
+            heard = await agent.hear()
+            assert isinstance(heard, dict)
+            assert heard["content"] == content
+        await agent.end_input()
 
 
 async def test_a_long_answer_that_nobody_wants_any_more_is_not_told(autojump_clock: MockClock) -> None:

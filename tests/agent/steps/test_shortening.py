@@ -1,6 +1,7 @@
 """A long answer is written down whole, and cut where a character ends; where it cannot be written, nothing is left."""
 
 import resource
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +9,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tooldispatchd.agent.steps.shortening import HEAD_BYTES, ShortenedText, ShorteningJob, cut, lines_in, shorten
+from tooldispatchd.agent.steps.shortening import (
+    COUNTED_BYTES,
+    HEAD_BYTES,
+    ShortenedText,
+    ShorteningJob,
+    counted,
+    cut,
+    lines_in,
+    shorten,
+    tokenizer,
+)
 
 
 def job(
@@ -86,6 +97,27 @@ def test_where_the_disk_is_full_the_text_is_cut_and_nothing_is_left_there(tmp_pa
         found, _ = done(job(text, tmp_path / "1", head=5_000), text)
     assert found.why_not == "File too large"
     assert (len(found.head), list(tmp_path.iterdir())) == (5_000, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [(b"", 0), (b"12345", 5), ("é".encode() * 300_000, 300_000), (b"ab" * 1_000_000, 2_000_000)]
+)
+def test_tokens_are_counted_in_the_beginning_of_a_text(text: bytes, tokens: int) -> None:
+    # One for each character.
+    assert counted(text, len) == tokens
+    # Without a tokenizer: a fourth of the bytes.
+    assert counted(text, None) == -(-len(text) // 4)
+
+
+def test_an_installed_tokenizer_counts_any_text_in_little_time() -> None:
+    pytest.importorskip("rs_bpe")
+    count = tokenizer()
+    assert count is not None
+    assert [count("Hello, world!"), count("")] == [4, 0]
+    # Quadratic in others, which merge one pair after the other.
+    began = time.process_time()
+    counted(b"x" * COUNTED_BYTES, count)
+    assert time.process_time() - began < 1.0
 
 
 def test_a_file_that_is_there_already_is_nobody_s_to_overwrite(tmp_path: Path) -> None:

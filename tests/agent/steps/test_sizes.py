@@ -71,12 +71,8 @@ async def test_one_of_a_byte_more_is_stored_for_as_long_as_its_session_lives(
         agent = Agent(runtime)
         line = await answered(runtime, held, Answer(text, kind=ContentKind.TEXT), agent=agent)
         found = told(line)
-        assert (found["reason"], found["bytes"], found["lines"], found["tokens"]) == (
-            "size_limit_exceeded",
-            1025,
-            1,
-            257,
-        )
+        assert (found["reason"], found["bytes"], found["lines"]) == ("size_limit_exceeded", 1025, 1)
+        assert isinstance(found["tokens"], int)
         assert str(found["head"])[:9] == "xxxxxxxxx"
         assert len(str(line["content"])) <= KIB
         assert [file.read_text(encoding="utf-8") for file in tmp_path.iterdir()] == [text]

@@ -12,6 +12,7 @@ import trio
 from tests.providers.mcp.oauth.asking import call, until
 from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer, Recorder, serving
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.http.oauth.authorizer import EndpointAuthorizer
 from tooldispatchd.http.oauth.refusals import AuthorizationError
 from tooldispatchd.http.oauth.tokens import Tokens, TokenStore
@@ -39,11 +40,13 @@ class Api:
             oauth=OAuth(**(known | oauth)),
         )
         self.log = Recording()
+        self.masker = Masker()
         self.authorizer = EndpointAuthorizer(
             self.reach,
             TokenStore({"XDG_STATE_HOME": str(home)}, Tokens),
             warn=self.log.warning,
             debug=self.log.debug,
+            learn=self.masker.learn,
             fresh_s=fresh_s,
         )
 
@@ -129,8 +132,11 @@ async def test_a_token_that_the_api_has_forgotten_is_replaced_by_one_more(tmp_pa
     async with serving(server):
         api = Api(server, tmp_path)
         assert await api.call() == 200
+        assert api.masker.secrets == set(server.tokens)
         server.tokens.clear()
         assert await api.call() == 200
+        # Known are the tokens that there are.
+        assert api.masker.secrets == set(server.tokens)
     assert paths(server) == ["/token", "/mcp", "/mcp", "/token", "/mcp"]
 
 
@@ -233,7 +239,9 @@ async def test_a_refresh_token_that_was_replaced_is_stored_and_used_by_the_next_
         assert await refreshing(server, tmp_path, first).call() == 200
         assert len(server.asked("/token")) == 1
         server.tokens.clear()
-        assert await refreshing(server, tmp_path, first).call() == 200
+        last = refreshing(server, tmp_path, first)
+        assert await last.call() == 200
+        assert last.masker.secrets == {*server.tokens, *server.refresh_tokens}
     assert [request.form["refresh_token"] for request in server.asked("/token")] == [first, left]
 
 

@@ -57,6 +57,7 @@ class ScriptedLink:
         self.said: list[str] = []
         self.is_closed = False
         self.stderr_tail = ""
+        self.pid: int | None = None
         self.ended: dict[str, object] = {}
         self._server = server
         self._inbox = inbox

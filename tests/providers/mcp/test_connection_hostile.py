@@ -77,6 +77,7 @@ class StreamLink:
     def __init__(self, way: Stream, inbox: Inbox) -> None:
         self.dialect: Dialect | None = None
         self.stderr_tail = ""
+        self.pid: int | None = None
         self.ended: dict[str, object] = {}
         self._way = way
         self._inbox = inbox

@@ -57,6 +57,50 @@ async def test_a_call_before_the_server_is_open_is_told_so(autojump_clock: MockC
         assert session.refused().extras["reason"] == "it is still starting"
 
 
+# --- when an administrator restarts it ---
+
+
+async def test_a_server_that_is_restarted_has_another_connection_at_once(autojump_clock: MockClock) -> None:
+    for restart in ("never", "backoff"):
+        way = ScriptedServer("echo")
+        async with keeping(way, restart=restart) as session:
+            session.made("1")
+            began = trio.current_time()
+            assert session.keeper.restart()
+            assert session.fault("1").extras["reason"] == "an administrator restarts it"
+            assert not session.keeper.has_ended
+            await wait_all_tasks_blocked()
+            assert trio.current_time() == began
+            session.made("2")
+            way.link_now.answer("hi")
+            await wait_all_tasks_blocked()
+            assert session.outcomes["2"] == Answer("hi", kind=ContentKind.TEXT)
+            assert (len(way.links), session.keeper.connections) == (2, 2)
+
+
+async def test_a_restart_ends_the_wait_for_the_next_connection_and_the_schedule_goes_on(
+    autojump_clock: MockClock,
+) -> None:
+    way = ScriptedServer("echo")
+    way.refusals = [LinkError("no")] * 5
+    async with keeping(way, restart="backoff") as session:
+        began, links = trio.current_time(), len(way.links)
+        assert session.keeper.restart()
+        await wait_all_tasks_blocked()
+        # One at once; it was refused too, and the next has its time.
+        assert (len(way.links), trio.current_time()) == (links + 1, began)
+        await trio.sleep(1000)
+        assert session.keeper.fault is None
+
+
+async def test_a_server_that_has_ended_for_good_is_not_restarted(autojump_clock: MockClock) -> None:
+    way = ScriptedServer("echo")
+    async with keeping(way) as session:
+        way.link_now.die()
+        await wait_all_tasks_blocked()
+        assert not session.keeper.restart()
+
+
 # --- restart ---
 
 

@@ -15,7 +15,7 @@ from tooldispatchd.catalog.specs import Config
 from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.config.credentials import api_credentials
 from tooldispatchd.http.wire import to_nobody
-from tooldispatchd.providers.rest.apiwires import ApiWires, MakeAuthorizer, open_api_wires
+from tooldispatchd.providers.rest.apiwires import ApiWire, ApiWires, MakeAuthorizer, open_api_wires
 from tooldispatchd.providers.rest.calling import ApiCall
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import QuotedText
@@ -26,12 +26,16 @@ MIB = 1024 * 1024
 class Caller:
     """Calls the tools of one configuration."""
 
-    def __init__(self, catalog: Catalog, wires: ApiWires, share: Share) -> None:
+    def __init__(self, catalog: Catalog, wires: ApiWires, share: Share, max_bytes: int) -> None:
         self._catalog = catalog
+        self._max_bytes = max_bytes
         self.wires = wires
         self.share = share
         self.updates: list[str] = []
         self.said: dict[str, object] = {}
+
+    def wire(self, api: str) -> ApiWire:
+        return self.wires.wire(self._catalog.apis[api], self._max_bytes)
 
     async def outcome(
         self, values: object = None, *, name: str = "t", wanted: Wanted = AS_JSON, max_content_bytes: int = MIB
@@ -40,7 +44,7 @@ class Caller:
         assert tool.rest is not None
         call = ApiCall(
             tool.rest,
-            self.wires.wire(tool.rest.api),
+            self.wire(tool.rest.api),
             output=tool.output,
             max_content_bytes=max_content_bytes,
             wanted=wanted,
@@ -100,8 +104,8 @@ def catalog_of(tools: Mapping[str, Mapping[str, object]], apis: Mapping[str, Map
 async def calling(
     catalog: Catalog, *, memory: int = 64 * MIB, max_bytes: int = 8 * MIB, authorizer: MakeAuthorizer | None = None
 ) -> AsyncIterator[Caller]:
-    async with open_api_wires(catalog.apis, max_bytes=max_bytes, authorizer=authorizer, debug=to_nobody) as wires:
-        yield Caller(catalog, wires, Memory(memory).share(1000))
+    async with open_api_wires(authorizer=authorizer, debug=to_nobody) as wires:
+        yield Caller(catalog, wires, Memory(memory).share(1000), max_bytes)
 
 
 @asynccontextmanager

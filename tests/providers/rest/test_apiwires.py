@@ -12,7 +12,7 @@ from tests.servers.raw_http import Peer, polite, serving
 from tooldispatchd.catalog.rest.declared import BuiltRequest
 from tooldispatchd.http.oauth.authorizer import EndpointAuthorizer
 from tooldispatchd.http.oauth.tokens import Tokens, TokenStore
-from tooldispatchd.providers.rest.apiwires import ApiWires
+from tooldispatchd.providers.rest.apiwires import ApiWire
 from tooldispatchd.wire.faults import Code
 
 
@@ -51,12 +51,12 @@ async def test_calls_at_the_same_time_have_a_connection_each() -> None:
     with trio.fail_after(5):
         async with calling_at(script, {}) as (caller, server), trio.open_nursery() as nursery:
             for _ in range(3):
-                nursery.start_soon(_ask, caller.wires)
+                nursery.start_soon(_ask, caller.wire("api"))
         assert server.connections == 3
 
 
-async def _ask(wires: ApiWires) -> None:
-    async with wires.wire("api").exchange("GET", BuiltRequest("/", "")) as reply:
+async def _ask(wire: ApiWire) -> None:
+    async with wire.exchange("GET", BuiltRequest("/", "")) as reply:
         await reply.read(100)
 
 

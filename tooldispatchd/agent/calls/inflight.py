@@ -6,7 +6,7 @@ A session has this from its first such call on; one that only calls inline tools
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -28,6 +28,7 @@ from tooldispatchd.agent.faults import (
     without_secrets,
 )
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
@@ -86,6 +87,7 @@ class CallingSession(Protocol):
     def lifted(self, name: str) -> Plan | Fault: ...
     def refuse_request(self, request: Request, fault: Fault, plan: Plan | None = None) -> None: ...
     def note_end(self, call: AgentCall, outcome: Outcome, took_s: float, plan: Plan | None) -> None: ...
+    def approver(self) -> AskedSession | None: ...
     def incident(self, tool: str, error: Exception) -> Fault: ...
     def start_soon(self, task: Task) -> None: ...
     def keep(self, run: Task, close: Callable[[], None]) -> None: ...
@@ -138,7 +140,7 @@ class InFlight:
             workspace=session.workspace,
             states=States(Holding(channel.share)),
             places=self._places,
-            approver=partial(runtime.state.approvers.of, session, runtime.setup.profile_spec(session.profile)),
+            approver=session.approver,
             decisions=Decisions(),
             asides=Gate(limits.waiting, waiting=0),
             turns=lineage.account.turns,
@@ -158,6 +160,10 @@ class InFlight:
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    def __iter__(self) -> Iterator[AgentCall]:
+        """The calls; none may begin or end meanwhile."""
+        return iter(self._calls.values())
 
     @property
     def machine(self) -> SessionMachine:

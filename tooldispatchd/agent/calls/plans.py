@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import trio
@@ -42,7 +42,7 @@ from tooldispatchd.providers.inline import MAX_DETAIL, compile_inline, fault_of_
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.server import McpTool, Result
-from tooldispatchd.providers.process.running import ProgramValue
+from tooldispatchd.providers.process.running import Command, ProgramValue, Spill
 from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ContentKind, QuotedText
@@ -56,6 +56,9 @@ _TOO_LARGE: Final = Fault(
 
 # Keys of `_meta` that are nobody else's have a name in reverse DNS before them (MCP 2025-06-18, "_meta").
 META_PREFIX: Final = "io.github.tooldispatchd/"
+
+# Schemas of which each is true of any text.
+ANY_TEXT: Final[tuple[object, ...]] = ({}, True, {"type": "string"})
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -105,10 +108,23 @@ class InlinePlan(TaskPlan):
         return result if isinstance(result, Fault) else await shaped(self._runtime, call, result, self._output)
 
 
-class CommandPlan(TaskPlan):
-    """A program: one child a call, or one for several calls of a session where its table says `reuse`."""
+class SpooledOutput(Spill, Protocol):
+    """A program's text that goes to a file while the program runs."""
 
-    __slots__ = ("_output", "_program", "_runtime")
+    async def answer(self) -> Outcome:
+        """What stands in its place, once it is whole."""
+
+    def close(self) -> None:
+        """Nothing of it is left, unless it is stored."""
+
+
+class CommandPlan(TaskPlan):
+    """A program: one child a call, or one for several calls of a session where its table says `reuse`.
+
+    It `gives_text` where its output is any text; then long ones are `spooled`, if anything is to do that.
+    """
+
+    __slots__ = ("_output", "_program", "_runtime", "gives_text", "spooled")
 
     def __init__(
         self,
@@ -125,15 +141,27 @@ class CommandPlan(TaskPlan):
         self.add(place)
         self.starts_agents = program.profile is not None
         self.gives_json = not program.command.output.is_parts
+        is_text = program.command.output in {Output.TEXT, Output.TRANSCRIPT}
+        self.gives_text = is_text and all(schema in ANY_TEXT for schema in output.schemas)
+        self.spooled: Callable[[Call, Command], SpooledOutput | None] | None = None
         self._runtime = runtime
         self._output = output
         self._program = program
 
     async def run(self, call: Call) -> Outcome:
         """Run the child; unless it is reused it is gone when this returns."""
-        runtime, program = self._runtime, self._program
+        program = self._program
         if program.needs_workspace and call.context.workspace is None:
             return no_workspace(self.name).ran(may_have=False)
+        spooled = None if self.spooled is None else self.spooled(call, program.command)
+        try:
+            return await self._run(call, spooled)
+        finally:
+            if spooled is not None:
+                spooled.close()
+
+    async def _run(self, call: Call, spooled: SpooledOutput | None) -> Outcome:
+        runtime, program = self._runtime, self._program
         details: dict[str, Raw] | None = {} if call.wanted.details else None
         updates = UpdateLines.of(partial(tell, call) if call.wants_updates else None, details)
         result: ProgramValue | Unread | Fault
@@ -143,7 +171,7 @@ class CommandPlan(TaskPlan):
             result = lent.ran(may_have=False)
         else:
             try:
-                result = await runtime.services.programs.run(program, call, lent, updates)
+                result = await runtime.services.programs.run(program, call, lent, updates, spooled)
             finally:
                 if lent is not None:
                     await lent.close()  # noqa: ASYNC102  # it shields and bounds itself
@@ -151,7 +179,10 @@ class CommandPlan(TaskPlan):
             return result
         log_stderr(runtime, call, result.stderr)
         value = result.value if isinstance(result, ProgramValue) else result
-        outcome = await shaped(runtime, call, value, self._output)
+        if spooled is not None and spooled.has_begun:
+            outcome = await spooled.answer()
+        else:
+            outcome = await shaped(runtime, call, value, self._output)
         if isinstance(outcome, Fault):
             return Fault(
                 outcome.code,
@@ -172,6 +203,8 @@ def printed(value: object, output: Output) -> bytes | bytearray:
     """What a program wrote in that mode whose answer is `value`, but for white space."""
     if isinstance(value, Unread):
         return b"" if isinstance(value.text, tuple) else value.text
+    if isinstance(value, bytes):
+        return value
     if isinstance(value, str) and output is not Output.JSON:
         return value.encode()
     with suppress(RecursionError):
@@ -191,7 +224,7 @@ async def shaped(runtime: Runtime, call: Call, result: object, output: Check) ->
 
 def log_stderr(runtime: Runtime, call: Call, stderr: str) -> None:
     """Log at debug what a program wrote to stderr though it succeeded: of one that failed the agent is told."""
-    if stderr and runtime.setup.logs_calls:
+    if stderr and runtime.setup.log.tells_calls:
         where = {"session": call.context.lineage.number, "id": call.id, "tool": call.name}
         runtime.setup.log.debug("stderr of a program", **where, stderr_tail=stderr)
 

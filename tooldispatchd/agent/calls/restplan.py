@@ -3,7 +3,7 @@
 Imported only where there are such tools.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -12,19 +12,23 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call
 from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, offered_of, read_of, tell
+from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.restspecs import AnnotationsSpec
 from tooldispatchd.catalog.tools import DeclaredTool
-from tooldispatchd.providers.rest.apiwires import ApiWires, MakeAuthorizer, open_api_wires
+from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.wire import Authorizer
+from tooldispatchd.providers.rest.apiwires import ApiWire, ApiWires, MakeAuthorizer, open_api_wires
 from tooldispatchd.providers.rest.calling import ApiCall
 
 
 class RestPlan(TaskPlan):
     """A request to an HTTP API."""
 
-    __slots__ = ("_output", "_rest", "_runtime", "_wires")
+    __slots__ = ("_api", "_output", "_rest", "_runtime", "_wire", "_wires")
 
     def __init__(self, runtime: Runtime, wires: ApiWires, tool: DeclaredTool) -> None:
         assert tool.rest is not None
@@ -35,17 +39,21 @@ class RestPlan(TaskPlan):
         super().__init__(offered, kind="rest", limit_s=limit_s, read=read_of(tool), provider=api.name)
         self._runtime = runtime
         self._wires = wires
+        self._api = api
+        self._wire: ApiWire | None = None
         self._rest = tool.rest
         self._output = tool.output
 
     async def run(self, call: Call) -> Outcome:
         """Send the request; nothing of it is left when this returns."""
         account = call.context.account
+        max_content_bytes = self._runtime.setup.limits.max_content_bytes
+        self._wire = self._wire or self._wires.wire(self._api, max_content_bytes)
         exchange = ApiCall(
             self._rest,
-            self._wires.wire(self._rest.api),
+            self._wire,
             output=self._output,
-            max_content_bytes=self._runtime.setup.limits.max_content_bytes,
+            max_content_bytes=max_content_bytes,
             wanted=call.wanted,
             share=call.context.channel.share,
             checkers=self._runtime.services.checkers,
@@ -66,19 +74,35 @@ class RestPlans:
         """The plan of a tool with `rest`."""
         return RestPlan(runtime, self._wires, tool)
 
+    def keep(self, setups: Iterable[Setup]) -> None:
+        """From now on APIs of these alone are called."""
+        self._wires.keep([api for setup in setups for api in setup.catalog.apis.values()])
+
 
 @asynccontextmanager
-async def open_rest_plans(setup: Setup, environ: Mapping[str, str]) -> AsyncIterator[RestPlans]:
+async def open_rest_plans(log: Log, masker: Masker, environ: Mapping[str, str]) -> AsyncIterator[RestPlans]:
     """The planner of tools with `rest`; their connections are closed when the block is left."""
-    catalog, limits = setup.catalog, setup.limits
-    authorizer: MakeAuthorizer | None = None
-    if any(api.spec.oauth is not None for api in catalog.apis.values()):
-        from tooldispatchd.http.oauth.authorizer import EndpointAuthorizer  # noqa: PLC0415  # few APIs need it
-        from tooldispatchd.http.oauth.tokens import Tokens, TokenStore  # noqa: PLC0415  # as above
-
-        store = TokenStore(environ, Tokens)
-        authorizer = partial(EndpointAuthorizer, store=store, warn=setup.log.warning, debug=setup.log.debug)
-    async with open_api_wires(
-        catalog.apis, max_bytes=limits.max_content_bytes, authorizer=authorizer, debug=setup.log.debug
-    ) as wires:
+    authorizers = ApiAuthorizers(log, masker, environ)
+    async with open_api_wires(authorizer=authorizers.make, debug=log.debug) as wires:
         yield RestPlans(wires)
+
+
+class ApiAuthorizers:
+    """Makes what gets tokens for APIs with `oauth`, which few daemons have."""
+
+    def __init__(self, log: Log, masker: Masker, environ: Mapping[str, str]) -> None:
+        self._log = log
+        self._masker = masker
+        self._environ = environ
+        self._make: MakeAuthorizer | None = None
+
+    def make(self, reach: Reach) -> Authorizer:
+        """That of one API; all have one store."""
+        if self._make is None:
+            from tooldispatchd.http.oauth.authorizer import EndpointAuthorizer  # noqa: PLC0415  # few need it
+            from tooldispatchd.http.oauth.tokens import Tokens, TokenStore  # noqa: PLC0415  # as above
+
+            store = TokenStore(self._environ, Tokens)
+            log, learn = self._log, self._masker.learn
+            self._make = partial(EndpointAuthorizer, store=store, warn=log.warning, debug=log.debug, learn=learn)
+        return self._make(reach)

@@ -1,16 +1,24 @@
-"""The files of stored outputs: one each, in a directory of the daemon's own, which is made for the first of them."""
+"""The files of stored outputs: one each, in a directory of the daemon's own, which is made for the first of them.
+
+A `SpoolFile` is one that a program's output goes to while it runs.
+"""
 
 import itertools
+import os
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tooldispatchd.calls.outputs import OutputQuota, StoredOutput
+from tooldispatchd.calls.outputs import OutputQuota, StoredOutput, StoredOutputs
 
 MakeDirectory = Callable[[], Path]
 """Raises OSError."""
+
+# The file is new, its owner's, and no link.
+FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+NO_ROOM: Final = "there is no room for more"
 
 
 def new_handle() -> str:
@@ -45,3 +53,73 @@ class Spool:
         """Remove one that may not be there."""
         with suppress(OSError):
             Path(path).unlink()
+
+
+class SpoolFile:
+    """One output while it is written: `size` bytes with `ends` of lines so far, in the file `path`.
+
+    Where it cannot be written, `why_not` says why; then nothing of it is left, and what comes is counted alone. A write
+    goes to the page cache and nobody waits for the disk: the file survives no restart.
+    """
+
+    __slots__ = ("_descriptor", "_held", "_outputs", "_spool", "ends", "path", "size", "why_not")
+
+    def __init__(self, spool: Spool, outputs: StoredOutputs) -> None:
+        self._spool = spool
+        self._outputs = outputs
+        self._descriptor: int | None = None
+        self._held = 0
+        self.path: str | None = None
+        self.size = self.ends = 0
+        self.why_not: str | None = None
+
+    def write(self, chunk: bytes | bytearray) -> None:
+        """What comes next."""
+        self.size += len(chunk)
+        self.ends += chunk.count(b"\n")
+        if self.why_not is None and self.hold(self.size):
+            try:
+                self._write(chunk)
+            except OSError as error:
+                self.drop(error.strerror or str(error))
+
+    def hold(self, size: int) -> bool:
+        """Have room for so many bytes in all; where there is none, it is dropped."""
+        if size > self._held:
+            forgotten = self._outputs.reserve(size - self._held)
+            if forgotten is None:
+                self.drop(NO_ROOM)
+                return False
+            self._spool.remove(forgotten)
+            self._held = size
+        return True
+
+    def close(self) -> None:
+        """There is no more of it. Idempotent."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def keep(self, stored: StoredOutput) -> None:
+        """It is that output now, which may be shorter."""
+        self._outputs.give_back(self._held - stored.size)
+        self._outputs.keep(stored)
+        self._held, self.path = 0, None
+
+    def drop(self, why: str) -> None:
+        """Remove what there is of it, unless it is kept. Idempotent."""
+        self.why_not = self.why_not or why
+        self.close()
+        if self.path is not None:
+            self._spool.discard(self.path)
+        self._outputs.give_back(self._held)
+        self._held, self.path = 0, None
+
+    def _write(self, chunk: bytes | bytearray) -> None:
+        if self._descriptor is None:
+            path = self._spool.new_path()
+            self._descriptor = os.open(path, FLAGS, 0o600)
+            self.path = path
+        rest = memoryview(chunk)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]

@@ -27,7 +27,7 @@ from tooldispatchd.children.scratch import Scratches
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.providers.process.ports import PortPipes
-from tooldispatchd.providers.process.running import ChildStarter, Command, ProgramValue, run_command
+from tooldispatchd.providers.process.running import ChildStarter, Command, ProgramValue, Spill, run_command
 from tooldispatchd.providers.updates import UpdateLines
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import framed
@@ -178,6 +178,10 @@ class Programs:
 
     def __init__(self, family: Family, bounds: ProgramBounds | None) -> None:
         self._family = family
+        self.equip(bounds)
+
+    def equip(self, bounds: ProgramBounds | None) -> None:
+        """From now on have these bounds, which do not change once they are there."""
         self._launchers = None if bounds is None else bounds.launchers
         self._scratches = None if bounds is None else bounds.scratches
         self._leaves = None if bounds is None else bounds.leaves
@@ -188,6 +192,7 @@ class Programs:
         call: Call,
         lent: Lent | None,
         updates: UpdateLines | None,
+        spill: Spill | None = None,
     ) -> ProgramValue | Unread | Fault:
         """Run `program` once for `call`; nothing is left when this returns or is cancelled."""
         program = program.at(call.context.workspace)
@@ -198,7 +203,7 @@ class Programs:
             ports = lent.share_streams() if program.shares_streams else None
             env |= lent.env
         line = call.sent_line if program.reads_text else framed(b"", call.sent_line, b"\n")
-        run = partial(run_command, updates=updates, grace=call.grace, ports=ports)
+        run = partial(run_command, updates=updates, grace=call.grace, ports=ports, spill=spill)
         if program.policy is None:
             return await run(self.directly(program, lent), program.command, line, env=env)
         try:

@@ -3,7 +3,7 @@
 Imported only where there are such tools.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -155,26 +155,14 @@ class PythonPlan(TaskPlan):
 
 
 class PythonPlans:
-    """Makes the plans of Python tools; all functions that agents may call are known to their warm parents from now."""
+    """Makes the plans of Python tools."""
 
-    def __init__(self, warm: Warm, setup: Setup) -> None:
+    def __init__(self, warm: Warm) -> None:
         self._warm = warm
-        catalog = setup.catalog
-        functions = [
-            _python_tool(setup, tool, enforced_for(setup, tool.spec, profile))
-            for profile in catalog.profiles.values()
-            # As every profile's agents call it, in chains too.
-            for name in dict.fromkeys(
-                (*profile.tools, *(inner for tool in profile.tools for inner in catalog.tools[tool].needs))
-            )
-            if (tool := catalog.tools[name]).spec.python is not None
-        ]
-        functions += [
-            _python_tool(setup, tool, enforced_for(setup, tool.spec, UNBOUND))
-            for name in tools_of(catalog.config.hooks)
-            if (tool := catalog.tools[name]).spec.python is not None
-        ]
-        warm.keep(functions)
+
+    def keep(self, setups: Iterable[Setup]) -> None:
+        """From now on functions of these alone are called, all of which their warm parents know."""
+        self._warm.keep(list(dict.fromkeys(tool for setup in setups for tool in _functions_of(setup))))
 
     def plan(self, runtime: Runtime, tool: DeclaredTool, profile: Profile) -> PythonPlan:
         """The plan of a tool with `python`, as agents of `profile` call it."""
@@ -186,10 +174,23 @@ def _no_scratch(_policy: Policy) -> None:
 
 
 @asynccontextmanager
-async def open_python_plans(family: Family, scratches: Scratches, setup: Setup) -> AsyncIterator[PythonPlans]:
+async def open_python_plans(family: Family, scratches: Scratches) -> AsyncIterator[PythonPlans]:
     """The planner of Python tools; their warm parents are gone when the block is left."""
     async with open_warm(family, scratches) as warm:
-        yield PythonPlans(warm, setup)
+        yield PythonPlans(warm)
+
+
+def _functions_of(setup: Setup) -> Iterator[PythonTool]:
+    """Each function of a configuration, as every profile's agents call it, in chains too, and as hooks do."""
+    catalog = setup.catalog
+    for profile in catalog.profiles.values():
+        inner = (inner for tool in profile.tools for inner in catalog.tools[tool].needs)
+        for name in dict.fromkeys((*profile.tools, *inner)):
+            if (tool := catalog.tools[name]).spec.python is not None:
+                yield _python_tool(setup, tool, enforced_for(setup, tool.spec, profile))
+    for name in tools_of(catalog.config.hooks):
+        if (tool := catalog.tools[name]).spec.python is not None:
+            yield _python_tool(setup, tool, enforced_for(setup, tool.spec, UNBOUND))
 
 
 def _python_tool(setup: Setup, tool: DeclaredTool, enforced: Enforced) -> PythonTool:

@@ -47,6 +47,9 @@ class Visitor(msgspec.Struct, frozen=True):
     pid: int | None = None
     groups: tuple[int, ...] = ()
     """Supplementary groups."""
+    accepted_at: float | None = None
+    """When the daemon accepted it at a listening Unix socket, in seconds since the machine started; None where it came
+    in another way."""
 
     def is_among(self, uids: frozenset[int] | None, gids: frozenset[int] | None) -> bool:
         """Whether it is one of these users or a member of one of these groups; where both are None, yes."""

@@ -19,6 +19,7 @@ import trio
 from tooldispatchd.agent.calls.call import LARGE_BYTES
 from tooldispatchd.agent.faults import DRAINING, TOO_LATE, too_many
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.administration import NO_ADMINISTRATOR, AdminSide, is_owner
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.roster import UNKNOWN_AGENT, Roster
@@ -35,6 +36,7 @@ from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.heavy import HeavyLine
 from tooldispatchd.wire.lines import HEAD_BYTES
 from tooldispatchd.wire.messages import (
+    AdminReq,
     ApproveResp,
     AskResp,
     Bye,
@@ -42,6 +44,7 @@ from tooldispatchd.wire.messages import (
     Hello,
     Message,
     NestedReq,
+    Outgoing,
     Parse,
     Ping,
     Pong,
@@ -90,13 +93,15 @@ class ChannelHost:
         "_allowance",
         "_counted_at",
         "_half",
+        "_has_administered",
         "_hearing",
         "_heavy",
+        "_is_called",
         "_is_flooding",
+        "_is_owner",
         "_is_reading",
         "_is_resting",
         "_is_turn_over",
-        "_latest",
         "_machine",
         "_on_closed",
         "_outlet",
@@ -107,10 +112,11 @@ class ChannelHost:
         "_services",
         "_state",
         "_unsent",
-        "_visitor",
         "_was_half_refused",
         "gate_key",
+        "latest",
         "share",
+        "visitor",
     )
 
     def __init__(
@@ -128,14 +134,17 @@ class ChannelHost:
         # A user who is a stranger here gets no more places by having more channels.
         own_key: Hashable = object() if runtime.state.open_sessions.is_at_home(visitor.uid) else visitor.uid
         self.gate_key = own_key if lineage is None else lineage.account.channel
-        self._latest = latest
+        self.latest = latest
         self._services = runtime.services
         self._state = runtime.state
         self._owed = runtime.state.owed
         self._outlet = outlet
         self._on_closed = on_closed
         self._machine = ChannelMachine(runtime.setup.limits.max_line_bytes)
-        self._visitor = visitor
+        self.visitor = visitor
+        self._is_called = lineage is not None
+        self._is_owner: bool | None = None  # until somebody wants to know
+        self._has_administered = False
         # The bytes held of a line whose end has not come.
         self._half = Holding(self.share)
         self._was_half_refused = False
@@ -180,9 +189,9 @@ class ChannelHost:
         if not self._was_half_refused:
             # Once for each channel: whoever goes on like this must not fill the log too.
             self._was_half_refused = True
-            memory, who = self._state.memory, self._visitor
+            memory, who = self._state.memory, self.visitor
             shown = {"uid": who.uid, "pid": who.pid, "held": memory.held, "limit": memory.max_bytes}
-            self._latest().setup.log.warning("line refused for want of memory", **shown)
+            self.latest().setup.log.warning("line refused for want of memory", **shown)
 
     def _drop_half(self) -> None:
         self._half.resize(0)
@@ -226,7 +235,7 @@ class ChannelHost:
 
     def _refill(self) -> int:
         """Give the channel its lines of the time that has passed; how many of them this turn may serve."""
-        limit = self._latest().setup.limits.lines_per_s
+        limit = self.latest().setup.limits.lines_per_s
         now = trio.current_time()
         # A second later there is room again, however much was sent.
         self._allowance = min(limit, max(-limit, self._allowance) + (now - self._counted_at) * limit)
@@ -244,7 +253,7 @@ class ChannelHost:
         self._services.home.start_soon(self._await_heavy, line, self._heavy)
 
     async def _await_heavy(self, line: bytes | bytearray, scope: trio.CancelScope) -> None:
-        limit = self._latest().setup.limits.max_line_bytes
+        limit = self.latest().setup.limits.max_line_bytes
         with scope:
             self._read.append(await self._services.checking.read_line(line, limit, turns=(self.gate_key, self)))
         if scope.cancelled_caught:
@@ -288,10 +297,12 @@ class ChannelHost:
 
     def gone(self, why: str) -> None:
         """The peer has left: cancel all calls, and serve no line any more."""
-        self._latest().setup.log.debug("channel gone", why=why)
+        self.latest().setup.log.debug("channel gone", why=why)
         self._roster.is_closing = True
         if self._hearing is not Hearing.CLOSED:
             self._hearing = Hearing.DEAF
+        if self._admin is not None:
+            self._admin.forget(self)
         self._give_up_heavy()
         for session in self._roster:
             session.gone()
@@ -316,7 +327,7 @@ class ChannelHost:
     def has_answered(self, size: int) -> None:
         """An answer of `size` bytes lies among the outgoing lines."""
         self._unsent += size
-        self._is_turn_over = self._unsent >= self._latest().setup.limits.out_buffer_bytes
+        self._is_turn_over = self._unsent >= self.latest().setup.limits.out_buffer_bytes
 
     def _send(self) -> None:
         while self._owed:
@@ -330,6 +341,11 @@ class ChannelHost:
             self._outlet.write(lines)  # type: ignore[arg-type]  # mypy does not take `type` for what it says
 
     # --- the daemon's side ---
+
+    @property
+    def sessions(self) -> list[Session]:
+        """Those that are there now."""
+        return list(self._roster)
 
     def drain(self) -> None:
         """Take no more requests; what runs is finished."""
@@ -347,12 +363,49 @@ class ChannelHost:
             session.abandon()
         self._close_if_empty()
 
+    # --- the side of what answers administrators ---
+
+    @property
+    def may_administer(self) -> bool:
+        """Whether who speaks here may see what the daemon does, and change it."""
+        setup = self.latest().setup
+        if self._is_called or self._services.admin is None:
+            return False
+        if setup.catalog.has_administrators:
+            return bool(self._roster.administrators)
+        if self._is_owner is None:
+            self._is_owner = is_owner(self.visitor, own_uid=setup.uid)
+        return self._is_owner
+
+    @property
+    def administrators(self) -> tuple[str, ...]:
+        """The profiles of its sessions that make it an administrator's."""
+        return tuple(session.profile for session in self._roster.administrators)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be said on it any more."""
+        return self._hearing in {Hearing.DEAF, Hearing.CLOSED}
+
+    def say(self, line: Outgoing) -> None:
+        """Send a line of no session, with the next flush."""
+        self._machine.outgoing.append(line)
+
+    def answered(self) -> None:
+        """Send the answer to the last line that was owed one; the channel may have waited for that."""
+        self.flush()
+        self._close_if_empty()
+
+    def refuse(self, asked: AdminReq, fault: Fault, *, line: int) -> None:
+        """Say why what was asked for in that line is not done."""
+        self._machine.outgoing.append(fault_line(fault, line=line, line_id=asked.id))
+
     # --- the side of who called its agent ---
 
     @property
     def uid(self) -> int:
         """The user that the process at the other end runs as."""
-        return self._visitor.uid
+        return self.visitor.uid
 
     def open_called(self, profile: Profile) -> Session | Fault:
         """The session of an agent that was called, before it has said anything; or why there is none."""
@@ -376,6 +429,8 @@ class ChannelHost:
         farewell = self._roster.closed(agent).farewell
         if farewell is not None:
             self._machine.outgoing.append(Bye(agent, farewell.id))
+        if self._admin is not None and not self.may_administer:
+            self._admin.dismiss(self)
         self.flush()
         self._close_if_empty()
 
@@ -383,8 +438,11 @@ class ChannelHost:
         """Close the channel where nobody can join, nobody is left, and what was said has been heard."""
         if self._hearing is Hearing.CLOSED or self._is_reading or self._has_lines:
             return
-        if self._roster.is_closing and self._roster.is_empty:
+        admin = self._admin
+        if self._roster.is_closing and self._roster.is_empty and (admin is None or not admin.owes(self)):
             self._hearing = Hearing.CLOSED
+            if admin is not None:
+                admin.forget(self)
             self._drop_half()
             self._send()
             self._outlet.close()
@@ -416,6 +474,9 @@ class ChannelHost:
             return TURN
         elif isinstance(message, Ping):
             self._machine.outgoing.append(Pong(message.t, message.id))
+        elif isinstance(message, AdminReq):
+            self._administer(message)
+            return TURN
         return 1
 
     def _turn_down(self, message: Message | Refused | None) -> int:
@@ -428,7 +489,7 @@ class ChannelHost:
 
     @property
     def _flooded(self) -> Fault:
-        return too_many("lines_per_s", self._latest().setup.limits.lines_per_s)
+        return too_many("lines_per_s", self.latest().setup.limits.lines_per_s)
 
     def _request(self, request: Request) -> None:
         body = body_of(request)
@@ -441,7 +502,7 @@ class ChannelHost:
             # Where no session could be opened nothing is in flight.
             SessionMachine(self._machine.outgoing).reply_fault(request, session)
             self._state.tallies.of(None).note(session, 0.0)
-            audit_refused(self._services.audit, self._visitor.uid, body, session)
+            audit_refused(self._services.audit, self.visitor.uid, body, session)
         elif self._is_flooding and body.id not in session.machine.live:
             session.refuse_request(request, self._flooded)
         elif self._outlet.is_crowded and body.id not in session.machine.live:
@@ -470,6 +531,19 @@ class ChannelHost:
             self._fault(session, agent=message.agent, line_id=message.id)
         elif (refusal := session.list_tools(message)) is not None:
             self._fault(refusal, agent=message.agent, line_id=message.id)
+
+    def _administer(self, asked: AdminReq) -> None:
+        admin = self._services.admin
+        if admin is None or not self.may_administer:
+            self.refuse(asked, NO_ADMINISTRATOR, line=self._machine.line)
+        else:
+            self._has_administered = True
+            admin.take(asked, self, line=self._machine.line)
+
+    @property
+    def _admin(self) -> AdminSide | None:
+        """What has taken lines of this channel."""
+        return self._services.admin if self._has_administered else None
 
     def _pass_on(self, message: ToolCancel | ToolBackground | Reply) -> None:
         """A line about a call or a question of a session."""

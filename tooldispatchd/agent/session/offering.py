@@ -38,6 +38,13 @@ class Offering:
         self._selection: ToolSelection | None = None
         self.plans = toolset.plans
 
+    def move(self, toolset: Toolset, profile: Profile) -> None:
+        """Show and find the tools of another toolset; what was switched stays so."""
+        self._toolset = toolset
+        self._is_searched = profile.is_searched
+        self.settle()
+        self.refresh()
+
     # --- what is on ---
 
     def attend(self) -> None:

@@ -60,6 +60,7 @@ class Roster:
         "_outgoing",
         "_refusal",
         "_visitor",
+        "administrators",
         "is_closing",
         "named",
         "own",
@@ -77,6 +78,8 @@ class Roster:
     ) -> None:
         self.own: Session | None = None
         self.named: dict[str, Session] = {}
+        # Those of a profile that administers the daemon.
+        self.administrators: tuple[Session, ...] = ()
         # Nobody may join any more: the input has ended, the daemon drains, or the channel was refused.
         self.is_closing = False
         self._latest = latest
@@ -162,6 +165,7 @@ class Roster:
         """The channel is closed: let go of what holds this, so that all of it is freed at once."""
         self.own = self._host = None
         self.named.clear()
+        self.administrators = ()
 
     def shut_own(self) -> None:
         """The channel's own session was never opened, and its agent has said that it never will be."""
@@ -173,6 +177,7 @@ class Roster:
         session = self.own if agent is None else self.named.pop(agent)
         assert session is not None
         self._latest().state.open_sessions.leave(self._visitor.uid)
+        self.administrators = tuple(one for one in self.administrators if one is not session)
         is_own_over = self._refusal is not None or (self.own is not None and self.own.machine.state is State.CLOSED)
         if is_own_over and not self.named:
             # The channel's own session has answered everything, and there is no other.
@@ -244,6 +249,8 @@ class Roster:
                 return found
             workspace = found
         machine = SessionMachine(self._outgoing, agent=agent)
+        # It would keep the whole line that it stands in.
+        spec = None if hello is None or isinstance(hello.spec, UnsetType) else hello.spec.copy()
         if hello is not None:
             machine.greet(hello, line=line)
         elif self._lineage is None:
@@ -254,13 +261,16 @@ class Roster:
         state.sessions += 1
         if lineage is not None:
             lineage.number = state.sessions
-        session = Session(runtime, self._host, machine, lineage, profile=profile, workspace=workspace)
+        session = Session(runtime, self._host, machine, lineage, profile=profile, workspace=workspace, spec=spec)
         # Last: a session that could not be made would never leave.
         state.open_sessions.enter(self._visitor.uid)
         if agent is None:
             self.own = session
         else:
             self.named[agent] = session
+        if profile.admin:
+            # Before it opens: `ready` says so.
+            self.administrators = (*self.administrators, session)
         session.open(self._visitor)
         return session
 

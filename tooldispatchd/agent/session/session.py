@@ -7,33 +7,36 @@ brings a `TaskTree`.
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import time
 from typing import Literal
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
-from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
+from tooldispatchd.agent.calls.atonce import answer_at_once
 from tooldispatchd.agent.calls.call import LARGE_BYTES, Plan
 from tooldispatchd.agent.calls.checking import HEAVY
 from tooldispatchd.agent.calls.inflight import NO_TOOL, InFlight
 from tooldispatchd.agent.calls.sessionchannel import Lookup, SessionChannel
 from tooldispatchd.agent.calls.unpacking import unpack
-from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, queue_full
+from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, ran_at_once
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.changes import Changes
+from tooldispatchd.agent.session.endings import note_ended
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
+from tooldispatchd.agent.session.moving import Formers, profile_in
 from tooldispatchd.agent.session.notes import ServerNotes
 from tooldispatchd.agent.session.offering import Offering, prompt_in
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
-from tooldispatchd.agent.steps.auditing import AuditedCall, audit_of
+from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit, audit_of
 from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.order import group_size
-from tooldispatchd.calls.outcome import Answer, Outcome, content_in, log_fields, utf8_size
+from tooldispatchd.calls.outcome import Outcome, log_fields
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.wire.faults import Code, Fault
@@ -45,7 +48,6 @@ from tooldispatchd.wire.messages import (
     ReadyLine,
     Reply,
     Request,
-    ShortReq,
     ToolCancel,
     ToolsReq,
 )
@@ -56,15 +58,17 @@ from tooldispatchd.wire.session import DUPLICATE, Event, SessionMachine, State, 
 class Session:
     __slots__ = (
         "_changes",
+        "_formers",
         "_host",
         "_is_forced",
         "_is_searched",
         "_log",
-        "_logs_calls",
+        "_next",
         "_offering",
         "_order",
         "_questions",
         "_runtime",
+        "_spec",
         "_tree",
         "answered",
         "audit",
@@ -76,9 +80,11 @@ class Session:
         "lineage",
         "machine",
         "number",
+        "opened_at",
         "plans",
         "profile",
         "toolset",
+        "visitor",
         "workspace",
     )
 
@@ -91,22 +97,21 @@ class Session:
         *,
         profile: Profile,
         workspace: str | None = None,
+        spec: Raw | None = None,
     ) -> None:
         self.machine = machine
         self.number = runtime.state.sessions  # it is the last one that was opened
         self.lineage = lineage
-        # None where nobody asked for any.
         self.events: Events | None = None
+        self.audit: SessionAudit | None = None
         self.profile = profile.name
         # The directory of its own, absolute and without links.
         self.workspace = workspace
-        self.answered = 0
-        self.faults = 0
+        self.answered = self.faults = 0
         # The agent's `bye`, which is answered when the teardown is done.
         self.farewell: ByeSaid | None = None
         self._runtime = runtime
         self._host = host
-        self._logs_calls = runtime.setup.logs_calls
         name = {} if machine.agent is None else {"agent": machine.agent}
         self._log = runtime.setup.log.bind(session=self.number, **name, **({} if lineage is None else lineage.names()))
         # The calls that do not end at once, from the first of them on.
@@ -115,6 +120,10 @@ class Session:
         self._changes: Changes | None = None
         self._tree: TaskTree | None = None
         self._is_forced = False
+        self._spec = spec  # by what its `hello` has narrowed the profile
+        # What is left of generations that it was of; and what gives the one that it is to be of once it has opened.
+        self._formers: Formers | None = None
+        self._next: Callable[[], Runtime] | None = None
         root = self.number if lineage is None else lineage.account.number
         self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
         self._offering = Offering(self.toolset, machine, profile)
@@ -131,11 +140,15 @@ class Session:
         if self.events is None and (machine.asked.events or is_heard_above):
             self.events = Events(self._runtime, machine, self._host, lineage)
         self._runtime.state.approvers.note(self, self._runtime.setup.profile_spec(self.profile))
-        # The shorter way of a call tells nobody of it, and looks at no other.
-        is_heard = self._logs_calls or self.events is not None
-        machine.is_quick = machine.is_quick and not is_heard and self.group_size is None
+        self.look_who_hears()
         self._offering.attend()
         self.plans = self._offering.plans
+
+    def look_who_hears(self) -> None:
+        """Find out whether calls may take the shorter way: it tells nobody of them, and looks at no other."""
+        machine = self.machine
+        is_heard = self._log.tells_calls or self.events is not None or self.audit is not None
+        machine.is_quick = machine.accepts and not (is_heard or machine.asked.wants_more or self.group_size)
 
     @property
     def group_size(self) -> int | None:
@@ -147,15 +160,17 @@ class Session:
     def open(self, visitor: Visitor) -> None:
         """Start the profile's servers; where there are none the session is open at once."""
         self._runtime.enter()
+        self.visitor, self.opened_at = visitor, time()
+        self._runtime.state.opened[self.number] = self
         self._log.info("session opened", profile=self.profile, uid=visitor.uid, pid=visitor.pid)
         self.audit = audit_of(self._runtime.services.audit, visitor.uid, self)
-        self.machine.is_quick = self.machine.is_quick and self.audit is None
+        self.look_who_hears()
         self.toolset.open()
         self.opened()
 
     def opened(self) -> None:
         """A server has answered or failed: route what waited for it, and be ready when all have."""
-        refusal = self.toolset.refusal
+        refusal = self.toolset.refusal if self.machine.state is State.OPENING else None
         if refusal is not None and not self._is_over:
             # Before anything is routed: `hello` and what waits get this same fault, whatever other servers will say.
             self.machine.refusal = refusal
@@ -167,13 +182,43 @@ class Session:
         if self.in_flight is not None:
             self.in_flight.reroute()
         if self.toolset.is_settled and not self._is_over:
-            self.machine.apply(Event.OPENED)
-            if self.machine.is_greeted:
-                self.machine.outgoing.append(self._ready())
+            if self.machine.state is not State.OPENING:
+                self.tools_changed()
+            else:
+                self.machine.apply(Event.OPENED)
+                if self.machine.is_greeted:
+                    self.machine.outgoing.append(self._ready())
+            if self._next is not None:
+                self.move(self._next)
         if self.lineage is not None and self.lineage.opened is not None and (self.toolset.is_settled or self._is_over):
             self.lineage.opened.set()
         self._host.flush()
         self.settle()
+
+    def move(self, latest: Callable[[], Runtime]) -> None:
+        """Go on under the latest generation, for calls from now on; or end where that has not its profile any more."""
+        machine, runtime = self.machine, latest()
+        # A server that is still starting would have to be told to stop: it is waited for.
+        self._next = latest if not self.toolset.is_settled else None
+        if self._next or machine.state is not State.OPEN or self.lineage is not None or runtime is self._runtime:
+            return
+        profile = profile_in(runtime, self.profile, self._spec)
+        if profile is None:
+            self.end()
+            return
+        runtime.enter()
+        before, former, self._runtime = self.toolset, self._runtime, runtime
+        turns = self._host.gate_key, self.number
+        self.toolset = Toolset(self, runtime, profile, self._log, turns=turns, share=self._host.share)
+        self.has_jobs, self._is_searched = profile.jobs, profile.is_searched
+        self._offering.move(self.toolset, profile)
+        self.toolset.open(before)
+        self._formers = self._formers or Formers()
+        self._formers.leave(former, before, self.in_flight or ())
+        self._attend()
+        if self.in_flight is not None:
+            self.in_flight.reroute()
+        self.tools_changed()
 
     def greet(self, hello: Hello, *, line: int) -> None:
         """A `hello` for a session that is open already: `ready` says so, once."""
@@ -188,19 +233,15 @@ class Session:
         return self.machine.is_gone or self._is_forced or self.machine.refusal is not None
 
     def _ready(self) -> ReadyLine:
-        toolset, machine = self.toolset, self.machine
+        toolset, machine, own = self.toolset, self.machine, self.lineage is None
+        may_name, rules = own and toolset.may_name_workspace, self._host.may_administer
         tools, notes = self._shown()
         return ReadyLine(
             self.profile,
             PROTOCOL,
             tools,
             [*toolset.warnings, *notes],
-            capabilities_of(
-                machine,
-                jobs=self.has_jobs,
-                agents=self.lineage is None,
-                workspace=self.lineage is None and toolset.may_name_workspace,
-            ),
+            capabilities_of(machine, jobs=self.has_jobs, agents=own, workspace=may_name, admin=rules),
             self._runtime.setup.told_limits,
             machine.agent,
             instructions_of(self._offering.listed.values(), toolset.advice),
@@ -309,9 +350,10 @@ class Session:
             return
         may_be_now = self.in_flight is None or self.in_flight.may_answer_now
         if plan is not None and plan.now is not None and may_be_now and not body_of(request).has_bound:
-            self._answer_now(request, plan)
-        else:
-            self._calls().take(request, plan)
+            part_bytes = self._runtime.setup.limits.part_bytes
+            if answer_at_once(self, self._host, request, plan, part_bytes=part_bytes, calls=self._calls):
+                return
+        self._calls().take(request, plan)
 
     def refuse_request(self, request: Request, fault: Fault, plan: Plan | None = None) -> None:
         """Answer a request that becomes no call with why."""
@@ -322,63 +364,11 @@ class Session:
         """Count, log and record that a request was answered."""
         self.answered += 1
         self.faults += isinstance(outcome, Fault)
-        self._runtime.state.tallies.of(plan).note(outcome, took_s)
-        if self.audit is not None:
-            self.audit.note(call, outcome, took_s, plan)
-        if self._logs_calls:
-            fields = log_fields(outcome) | {"took_s": round(took_s, 6)}
-            self._log.debug("call answered", id=call.id, tool=call.name, **fields)
-
-    def _answer_now(self, request: Request, plan: Plan) -> None:
-        """An inline tool in the background, or for an agent that wants to know what it took."""
-        assert plan.now is not None
-        body = body_of(request)
-        dropped: list[str] = []
-        began = perf_counter()
-        try:
-            content = plan.now(body.input, dropped)
-        except Exception as error:  # noqa: BLE001  # guard, as in `request`
-            content = self.incident(body.name, error)
-        if content is HEAVY:
-            self._calls().take(request, plan)
-            return
-        machine, kind = self.machine, wanted_kind(body, self.machine)
-        outcome: Outcome = ran_at_once(content) if isinstance(content, Fault) else Answer(content)
-        outcome = in_kind(outcome, kind, self._runtime.setup.limits.part_bytes)
-        result, job = outcome, None
-        if isinstance(outcome, Answer) and body.background:
-            # A tool that answers at once leaves nothing behind.
-            outcome = queue_full("jobs").ran(may_have=False)
-            if (job := self._calls().jobs.open(body.name)) is not None:
-                beside = beside_of(result, kind, machine, gives_json=False, meta=None)
-                self._calls().jobs.finish(job, result, beside)
-                outcome = Answer(job.content())
-        elif isinstance(outcome, Answer) and (crowding := self._host.crowding(outcome.size)) is not None:
-            outcome = ran_at_once(crowding)
-        elif isinstance(outcome, Answer):
-            self._host.has_answered(outcome.size)
-        took_s = perf_counter() - began
-        self.note_end(body, outcome, took_s, plan)
-        self._tell_of(body, plan, outcome if isinstance(outcome, Fault) else result, took_s)
-        is_fault = isinstance(outcome, Fault)
-        said = content_in(outcome)
-        assert isinstance(said, str)
-        came, went = 0 if isinstance(body.input, UnsetType) else len(body.input), utf8_size(said)
-        meta = plan.meta(took_s, 0, bytes_in=came, bytes_out=went, dropped=dropped) if machine.asked.meta else None
-        gives_json = plan.gives_json and not body.background
-        beside = beside_of(outcome, kind, machine, gives_json=gives_json, meta=meta)
-        machine.reply(request, said, is_error=is_fault, fault=is_fault, beside=beside)
-        if job is not None and self.events is not None:
-            self.events.job_done(job)
-
-    def _tell_of(self, body: ShortReq, plan: Plan, outcome: Outcome, took_s: float) -> None:
-        """Tell whoever wants to hear of it of a call that began and ended in one step, before its answer."""
-        if self.events is None:
-            return
-        names: dict[str, object] = {"id": body.id}
-        if not isinstance(outcome, Fault) or outcome.code is not Code.INVALID_INPUT:
-            self.events.tool_started(names, body.name, provider=plan.provider, queued_s=0.0)
-        self.events.tool_finished(names, body.name, outcome, took_s=took_s)
+        if self._formers is not None and isinstance(call, AgentCall):
+            self._formers.note_end(call)
+        note_ended(self, self._runtime.state, call, outcome, took_s=took_s, plan=plan)
+        if self._log.tells_calls:
+            self._log.debug("call answered", id=call.id, tool=call.name, **log_fields(outcome), took_s=round(took_s, 6))
 
     def _calls(self) -> InFlight:
         if self.in_flight is None:
@@ -485,6 +475,10 @@ class Session:
         """The plan of a tool that a chain of this session lifts, or why there is none."""
         return self.toolset.inner(name)
 
+    def approver(self) -> AskedSession | None:
+        """Who is asked about its calls."""
+        return self._runtime.state.approvers.of(self, self._runtime.setup.profile_spec(self.profile))
+
     def incident(self, tool: str, error: Exception) -> Fault:
         """Log a defect in one call; the fault that tells of it."""
         incident = self._log.bind(tool=tool).incident("call failed", error)
@@ -511,7 +505,7 @@ class Session:
             raise RuntimeError("a session that is over starts no tasks")
         if self._tree is None:
             self._tree = TaskTree(
-                self._runtime.services.home, self._log, closing=self.toolset.close, ended=self._tasks_ended
+                self._runtime.services.home, self._log, closing=self._close_servers, ended=self._tasks_ended
             )
         return self._tree
 
@@ -538,19 +532,19 @@ class Session:
             self._stop_calls(CANCELLED)
             self.settle()
 
-    def abandon(self) -> None:
-        """The grace is over: what still runs is ended, and nothing is waited for."""
+    def abandon(self, fault: Fault = DRAINING) -> None:
+        """The grace is over: what still runs is ended with `fault`, and nothing is waited for."""
         if self.machine.state is not State.CLOSED:
-            self._give_up_opening()
+            self._give_up_opening(fault)
             self.machine.apply(Event.ENDED)
-            self._stop_calls(DRAINING)
+            self._stop_calls(fault)
             self.settle()
             self._host.flush()
 
-    def _give_up_opening(self) -> None:
-        """Wait for no server any more; a `hello` that did gets `draining` in the place of `ready`."""
+    def _give_up_opening(self, fault: Fault = DRAINING) -> None:
+        """Wait for no server any more; a `hello` that did gets `fault` in the place of `ready`."""
         if self.machine.is_greeted and not self.toolset.is_settled and not self._is_over:
-            self.machine.refuse_opening(DRAINING)
+            self.machine.refuse_opening(fault)
         self._is_forced = True
 
     def _stop_calls(self, fault: Fault) -> None:
@@ -573,6 +567,11 @@ class Session:
         else:
             self._close()
 
+    def _close_servers(self) -> None:
+        self.toolset.close()
+        if self._formers is not None:
+            self._formers.close()
+
     def _close(self) -> None:
         if self.machine.state is State.CLOSED:
             return
@@ -580,21 +579,19 @@ class Session:
         if self._questions is not None:
             self._questions.close()
         # Shared servers have no tasks in this session whose end would have released them.
-        self.toolset.close()
+        self._close_servers()
         if self._changes is not None:
             self._changes.close()
         if self.machine.state is not State.DRAINING:
             self.machine.apply(Event.ENDED)
         self.machine.apply(Event.TORN_DOWN)
+        del self._runtime.state.opened[self.number]
         account = None if self.in_flight is None else self.in_flight.close()
         answered, faults = closing_figures(self.lineage, account, self.answered, self.faults)
         self._log.info("session closed", profile=self.profile, answered=answered, faults=faults)
+        if self._formers is not None:
+            self._formers.forget()
         self._runtime.leave()
         self._host.closed(self.machine.agent)
         self.in_flight = self._questions = self._changes = self._tree = None
         self.toolset.forget()
-
-
-def ran_at_once(fault: Fault) -> Fault:
-    """The fault of a tool that answers at once, with whether the tool may have begun."""
-    return fault.ran(may_have=fault.code is not Code.INVALID_INPUT)

@@ -27,8 +27,9 @@ SHOWN: Final = 256
 class AuditSink(Protocol):
     """Where records go: the audit's `Recorder`."""
 
-    payload_chars: int
-    """How much of an answer is wanted, 0 where none is."""
+    @property
+    def payload_chars(self) -> int:
+        """How much of an answer is wanted, 0 where none is."""
 
     def put(self, ended: EndedCall) -> None:
         """Have the call recorded; never waits."""

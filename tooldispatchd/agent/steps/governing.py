@@ -1,9 +1,11 @@
 """A plan with the steps that its tool's tables ask for."""
 
 from tooldispatchd.agent.calls.call import Plan, Step
+from tooldispatchd.agent.calls.plans import CommandPlan
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps.caching import CacheStep, ToolIdentity
 from tooldispatchd.agent.steps.sizes import UNSTATED_SIZE
+from tooldispatchd.agent.steps.spooling import let_spool
 from tooldispatchd.calls.stages import StepOrder
 from tooldispatchd.catalog.policy import CallPolicy
 
@@ -31,4 +33,6 @@ def sized(runtime: Runtime, plan: Plan, steps: tuple[Step, ...] = ()) -> Plan:
     """
     has_own = any(step.order is StepOrder.SIZE for step in steps)
     plan.add(*runtime.services.steps, *steps, *(() if has_own else (UNSTATED_SIZE,)))
+    if isinstance(plan, CommandPlan):
+        let_spool(plan)
     return plan

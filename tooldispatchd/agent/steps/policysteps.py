@@ -77,7 +77,7 @@ class PolicySteps:
     def _make(self, policy: CallPolicy) -> Iterator[Step]:
         if policy.max_output is not None or policy.overflow is not None:
             yield SizeStep(policy.max_output, policy.overflow)
-        if policy.redacts and self._masker:
+        if policy.redacts:
             yield RedactStep(self._masker)
         if policy.has_budget:
             yield BUDGET

@@ -3,11 +3,11 @@
     content, typed parts ──▶ a file, if there is to be one; the beginning of its text, and what there is of it
 
 What is stored is what a model would have read: of a result that is a string that string, of any other value its JSON.
+What a program has written to a file while it ran is looked through there, and becomes that.
 """
 
-import hashlib
 import os
-from contextlib import suppress
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -15,9 +15,13 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from tooldispatchd.agent.calls.spool import FLAGS
+from tooldispatchd.calls.outcome import UnreadableError
 from tooldispatchd.calls.outputs import tokens_in
+from tooldispatchd.catalog.outputs import Output
+from tooldispatchd.providers.process.reading import read_output
 
-# Of a longer text the tokens are counted in so much of its beginning: a second at most.
+# Of a longer text the tokens are counted in so much of its beginning: a tenth of a second at most.
 COUNTED_BYTES: Final = 512 * 1024
 # Of the beginning of a text: beside a handle enough to see what it is, and where it is all that there is.
 HEAD_BYTES: Final = 2 * 1024
@@ -50,14 +54,25 @@ class ShorteningJob(msgspec.Struct, frozen=True):
     head_bytes: int
 
 
-class ShortenedText(msgspec.Struct, frozen=True):
-    """The beginning of a text, what it has in all, and why it was not stored, if it should have been."""
+class SpooledJob(msgspec.Struct, frozen=True):
+    """A text that a program has written in that mode: in the file `path`, or its beginning alone in the payload."""
 
-    head: str
-    size: int
-    lines: int
-    tokens: int
+    output: Output
+    path: str | None
+
+
+class ShortenedText(msgspec.Struct, frozen=True):
+    """The beginning of a text, what it has in all, and why it was not stored, if it should have been.
+
+    Of what a program has written `unreadable` says why it is no text.
+    """
+
+    head: str = ""
+    size: int = 0
+    lines: int = 0
+    tokens: int = 0
     why_not: str | None = None
+    unreadable: str | None = None
 
 
 def shorten(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
@@ -66,10 +81,23 @@ def shorten(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     text = _text_in(bytes(memoryview(payload)[: job.content_size]), job)
     why_not = None if job.path is None else _write(job.path, text)
     is_stored = job.path is not None and why_not is None
-    head = cut(text, HEAD_BYTES if is_stored else min(job.head_bytes, MAX_HEAD_BYTES)).decode()
-    found = ShortenedText(head, len(text), lines_in(text), _tokens(text), why_not)
+    found = _found(text, HEAD_BYTES if is_stored else min(job.head_bytes, MAX_HEAD_BYTES), why_not)
     others = [part for part in _parts(payload[job.content_size :] or b"[]") if not _is_text(part)]
     return msgspec.msgpack.encode(found), _encode(others)
+
+
+def read_spooled(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+    """Read what a program has written, and make the file the text that it is: its `ShortenedText`."""
+    job = msgspec.msgpack.decode(arguments, type=SpooledJob)
+    # A character that is cut at the end of a beginning is no mistake of the program's.
+    written = cut(bytes(payload), len(payload) - 1) if job.path is None else Path(job.path).read_bytes()
+    try:
+        text = str(read_output(job.output, written, max_bytes=len(written))).encode()
+    except UnreadableError as error:
+        return msgspec.msgpack.encode(ShortenedText(unreadable=str(error))), b""
+    why_not = None if job.path is None else _rewrite(job.path, written, text)
+    is_stored = job.path is not None and why_not is None
+    return msgspec.msgpack.encode(_found(text, HEAD_BYTES if is_stored else MAX_HEAD_BYTES, why_not)), b""
 
 
 def cut(text: bytes, size: int) -> bytes:
@@ -86,6 +114,10 @@ def lines_in(text: bytes) -> int:
     return text.count(b"\n") + (bool(text) and not text.endswith(b"\n"))
 
 
+def _found(text: bytes, head_bytes: int, why_not: str | None) -> ShortenedText:
+    return ShortenedText(cut(text, head_bytes).decode(), len(text), lines_in(text), counted(text, tokenizer()), why_not)
+
+
 def _text_in(content: bytes, job: ShorteningJob) -> bytes:
     if job.is_quoted:
         content = _decode(content).encode()
@@ -95,7 +127,7 @@ def _text_in(content: bytes, job: ShorteningJob) -> bytes:
 def _write(path: str, text: bytes) -> str | None:
     """Write the file; why it could not be, of which nothing is left then."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(path, FLAGS, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(text)
@@ -107,6 +139,15 @@ def _write(path: str, text: bytes) -> str | None:
     return None
 
 
+def _rewrite(path: str, written: bytes, text: bytes) -> str | None:
+    """Let the file that has been `written` hold the text; why it cannot, of which nothing is left then."""
+    if not written.startswith(text):
+        Path(path).unlink()
+        return _write(path, text)
+    os.truncate(path, len(text))
+    return None
+
+
 def _is_text(part: Raw) -> bool:
     typed = msgspec.json.decode(part, type=_Typed)
     is_resource = isinstance(typed.resource, dict) and isinstance(typed.resource.get("text"), str)
@@ -115,37 +156,26 @@ def _is_text(part: Raw) -> bool:
 
 # --- tokens ---
 
+CountTokens = Callable[[str], int]
 
-def _tokens(text: bytes) -> int:
-    encoding = _encoding()
-    counted = cut(text, COUNTED_BYTES)
-    if encoding is None or not counted:
+
+def counted(text: bytes, count: CountTokens | None) -> int:
+    """The tokens of a text, as those of its beginning say it; without a tokenizer an estimate."""
+    beginning = cut(text, COUNTED_BYTES)
+    if count is None or not beginning:
         return tokens_in(len(text))
-    found = len(encoding.encode_ordinary(counted.decode()))
-    return -(-found * len(text) // len(counted))
-
-
-class _Tokenizer:
-    """tiktoken's `Encoding`, as it is used here."""
-
-    def encode_ordinary(self, text: str) -> list[int]:
-        raise NotImplementedError
-
-
-ENCODING: Final = "o200k_base"
-_ORIGIN: Final = f"https://openaipublic.blob.core.windows.net/encodings/{ENCODING}.tiktoken"
+    return -(-count(beginning.decode()) * len(text) // len(beginning))
 
 
 @cache
-def _encoding() -> _Tokenizer | None:
-    """The tokenizer, where it is installed and its table lies in `$TIKTOKEN_CACHE_DIR`: nothing is ever fetched."""
-    kept = os.environ.get("TIKTOKEN_CACHE_DIR", "")
-    # By what the library itself calls the file.
-    if not kept or not Path(kept, hashlib.sha1(_ORIGIN.encode(), usedforsecurity=False).hexdigest()).is_file():
-        return None
-    with suppress(ImportError, ValueError, OSError):
-        import tiktoken  # noqa: PLC0415  # few have it
+def tokenizer() -> CountTokens | None:
+    """What counts tokens, where it is installed.
 
-        found: _Tokenizer = tiktoken.get_encoding(ENCODING)
-        return found
-    return None
+    Its tables are a part of it: nothing is fetched. And it takes linear time for any text.
+    """
+    try:
+        from rs_bpe.bpe import openai  # noqa: PLC0415  # few have it, and its tables take 0.2 s
+    except ImportError:
+        return None
+    count: CountTokens = openai.o200k_base().count
+    return count

@@ -15,12 +15,13 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.call import Call, Step
-from tooldispatchd.agent.calls.spool import new_handle
+from tooldispatchd.agent.calls.spool import NO_ROOM, new_handle
+from tooldispatchd.agent.steps.asides import aside_with
 from tooldispatchd.agent.steps.shortening import ShortenedText, ShorteningJob, shorten
 from tooldispatchd.calls.content import of_text
 from tooldispatchd.calls.outcome import Answer, Outcome, utf8_size
 from tooldispatchd.calls.outputs import StoredOutput
-from tooldispatchd.calls.stages import ASIDE, StepOrder, Waits
+from tooldispatchd.calls.stages import StepOrder, Waits
 from tooldispatchd.catalog.policyspec import Overflow
 from tooldispatchd.checkers.pool import CheckerError
 from tooldispatchd.wire.faults import Code, Fault
@@ -39,38 +40,38 @@ _write: Final = msgspec.msgpack.Encoder().encode
 class SizeStep(Step):
     """Bounds what a model gets of an answer; where no table says how much, its agent does."""
 
-    __slots__ = ("_overflow", "max_bytes")
+    __slots__ = ("max_bytes", "overflow")
 
     def __init__(self, max_bytes: int | None = None, overflow: Overflow | None = None) -> None:
         super().__init__(StepOrder.SIZE)
         self.max_bytes: Final = max_bytes
-        self._overflow: Overflow = overflow or "store"
+        self.overflow: Final[Overflow] = overflow or "store"
 
     def give(self, call: Call, outcome: Outcome) -> Outcome | Waits | None:
         if isinstance(outcome, Fault) or not isinstance(call, AgentCall):
             return None
         size = utf8_size(outcome.content)
-        most = self.max_bytes or call.max_output
+        if outcome.is_shortened:
+            # While its program ran.
+            return None if _fits(call, size) else exceeded(call)
+        most = self.most(call)
         is_over = size > most
         if not is_over and _fits(call, size):
             return None
-        if is_over and self._overflow == "error" and not outcome.is_error:
+        if is_over and self.overflow == "error" and not outcome.is_error:
             detail = f"the answer has {size:,} bytes, and a model should get {most:,} at most"
             return Fault(Code.TOOL_FAILED, detail, {"limit": "max_output"})
         room = 0
         if not call.is_read_again:
             # Its input has done its part, and makes room.
             call.line, room = b"", call.bytes_in
-        crowding = call.context.channel.crowding(max(0, outcome.size - room))
-        if crowding is not None:
-            return crowding.ran(may_have=True)
-        is_stored = self._overflow == "store" or not is_over
+        is_stored = self.overflow == "store" or not is_over
         shortened = partial(_shortened, call, outcome, most if is_over else None, is_stored=is_stored)
-        given = call.aside(shortened, given=outcome)
-        if given is ASIDE:
-            # It lies here until a checker has its turn.
-            call.context.channel.share.add(outcome.size)
-        return given
+        return aside_with(call, outcome, shortened, room=room)
+
+    def most(self, call: AgentCall) -> int:
+        """How many bytes of its answer a model should get."""
+        return self.max_bytes or call.max_output
 
 
 UNSTATED_SIZE: Final = SizeStep()
@@ -119,21 +120,27 @@ async def _shortened(call: AgentCall, answer: Answer, most: int | None, *, is_st
     try:
         found, others = await _stored(call, answer, most or 0, is_stored=is_stored)
     except CheckerError as error:
-        detail = f"the answer has {utf8_size(answer.content):,} bytes, and cannot be cut: {error.why}"
-        return Fault(Code.TOOL_FAILED, detail, {"limit": "max_output"})
-    finally:
-        call.context.channel.share.add(-answer.size)
+        return uncut(utf8_size(answer.content), error)
     if most is None:
         return exceeded(call)
-    if call.stored is not None:
-        text = _handle_message(call.stored, found, most)
-    else:
-        why = "" if found.why_not is None else f", and could not be stored: {found.why_not}"
-        note = f"\n… the rest of {found.size:,} bytes, {found.lines:,} lines is left out{why} …"
-        text = found.head.encode()[: most - len(note.encode())].decode(errors="ignore") + note
-    told = _told(answer, text, others)
+    told = _told(answer, text_instead(call, found, most), others)
     # What other calls have been given meanwhile may have left no room for the beginning either.
     return told if _fits(call, utf8_size(told.content)) else exceeded(call)
+
+
+def uncut(size: int, error: CheckerError) -> Fault:
+    """No checker could cut an answer of that size."""
+    detail = f"the answer has {size:,} bytes, and cannot be cut: {error.why}"
+    return Fault(Code.TOOL_FAILED, detail, {"limit": "max_output"})
+
+
+def text_instead(call: AgentCall, found: ShortenedText, most: int) -> str:
+    """What a model gets in the place of a text that is too long."""
+    if call.stored is not None:
+        return _handle_message(call.stored, found, most)
+    why = "" if found.why_not is None else f", and could not be stored: {found.why_not}"
+    note = f"\n… the rest of {found.size:,} bytes, {found.lines:,} lines is left out{why} …"
+    return found.head.encode()[: most - len(note.encode())].decode(errors="ignore") + note
 
 
 async def _stored(
@@ -146,7 +153,7 @@ async def _stored(
     if is_stored:
         forgotten = outputs.reserve(size)
         if forgotten is None:
-            why_not = "there is no room for more"
+            why_not = NO_ROOM
         else:
             spool.remove(forgotten)
             try:

@@ -39,7 +39,7 @@ def accounts_of(catalog: Catalog, environ: Mapping[str, str], log: Log) -> Accou
         return None
     from tooldispatchd.providers.mcp.oauth.accounts import Accounts  # noqa: PLC0415  # as the module says
 
-    return Accounts(environ, log)
+    return Accounts(environ, log, catalog.masker.learn)
 
 
 async def log_in(

@@ -217,10 +217,11 @@ class Servers:
         catalog = self._runtime.setup.catalog
         return SessionServer(catalog.servers[name], use, catalog.masker)
 
-    def open(self, settled: Callable[[SessionServer], None]) -> None:
+    def open(self, settled: Callable[[SessionServer], None], *, before: "Servers | None" = None) -> None:
         """Start them, all at once. Each calls `settled` by itself, and then the owner's `opened`.
 
-        One that cannot be started, or that others use already, settles here and now, without `opened`.
+        One that cannot be started, or that others use already, settles here and now, without `opened`; so does one of
+        `before` that is the same here.
         """
         for server in self:
             if needs_workspace(server.binding.spec) and self._owner.workspace is None:
@@ -231,6 +232,11 @@ class Servers:
                 self._share(server, settled)
             else:
                 (value, program), log = self._value(server), self._log.bind(server=server.name)
+                if before is not None and before.hand_over(server, value):
+                    assert isinstance(server.kept, Keeper)
+                    server.kept.hear(partial(self._altered, server))
+                    self._settle(server, settled)
+                    continue
                 keeper = server.kept = open_keeper(
                     self._runtime,
                     server.binding,
@@ -245,6 +251,18 @@ class Servers:
                 )
                 keeper.moved = partial(self._owner.server_moved, server.name)
                 self._owner.own(partial(keeper.run, partial(self._answered, server, settled)), keeper.close)
+
+    def hand_over(self, server: SessionServer, value: Server) -> bool:
+        """Give the server that is the same in another generation its open connection; whether there is one."""
+        mine = self._by_name.get(server.name)
+        if mine is None or not isinstance(mine.kept, Keeper) or mine.kept.server != value or mine.fault is not None:
+            return False
+        old, new = mine.binding.spec, server.binding.spec
+        if (old.lazy, old.restart) != (new.lazy, new.restart):
+            return False
+        server.kept, mine.kept = mine.kept, None
+        server.notes, mine.notes = mine.notes, None
+        return True
 
     def _value(self, server: SessionServer) -> tuple[Server, Program | None]:
         runtime, needed = self._runtime, tuple(server.needed)

@@ -8,7 +8,7 @@ A view costs no task. Calls of all sessions go over one connection, each with it
 end, or answer, another's. A shared server asks nobody anything: it could not say who is meant.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import trio
@@ -48,6 +48,11 @@ class SharedServer:
         self._is_telling = False
         self._tree = TaskTree(home, log, closing=self.keeper.close, ended=self.keeper.close)
         self._tree.own(partial(self.keeper.run, self._settled), self.keeper.close)
+
+    @property
+    def sessions(self) -> int:
+        """How many use it."""
+        return len(self._views)
 
     def add(self, view: "View") -> None:
         """Add a session's view."""
@@ -142,6 +147,11 @@ class View:
             self._changed()
 
     @property
+    def keeper(self) -> Keeper:
+        """What has its connections, for all sessions that share it."""
+        return self._shared.keeper
+
+    @property
     def server(self) -> Server:
         return self._shared.keeper.server
 
@@ -200,6 +210,10 @@ class Sharing:
 
     def __len__(self) -> int:
         return len(self._servers)
+
+    def __iter__(self) -> Iterator[SharedServer]:
+        """The shared servers; none may come or go meanwhile."""
+        return iter(self._servers.values())
 
     def server(self, key: bytes, make: MakeKeeper) -> SharedServer:
         """The server of that key: the one that is there, unless it has ended for good, or a new one."""

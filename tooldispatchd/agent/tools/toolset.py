@@ -134,6 +134,11 @@ class Toolset:
             self._declared = declared | info_plans(runtime, profile, self._described)
             self.plans |= {name: plan for name, plan in self._declared.items() if name == INFO}
 
+    @property
+    def servers(self) -> Iterator[SessionServer]:
+        """The session's servers."""
+        return iter(self._servers)
+
     # --- opening and closing ---
 
     @property
@@ -146,9 +151,12 @@ class Toolset:
         """How long a call may wait for the servers."""
         return self._servers.opening_limit_s
 
-    def open(self) -> None:
-        """Start the servers, all at once; each settles by itself, and those that cannot be started at once."""
-        self._servers.open(self._settled)
+    def open(self, before: "Toolset | None" = None) -> None:
+        """Start the servers, all at once; each settles by itself, and those that cannot be started at once.
+
+        What the session has open in the toolset `before`, and is the same here, goes along.
+        """
+        self._servers.open(self._settled, before=None if before is None else before._servers)
 
     def close(self) -> None:
         """Release the servers. Idempotent. Their owner tasks return when nothing of them is left."""
@@ -386,13 +394,13 @@ class Toolset:
     # --- routing ---
 
     def inner(self, name: str) -> Plan | Fault:
-        """The plan of a declared tool that a chain of this session lifts, offered or not; or why its server has none.
-
-        Raises `KeyError` for a tool that no chain of this session lifts.
-        """
-        tool = self._runtime.setup.catalog.tools[name]
+        """The plan of a declared tool that a chain of this session lifts, offered or not; or why there is none."""
+        tool = self._runtime.setup.catalog.tools.get(name)
+        if tool is None:
+            # A chain that began under another generation.
+            return self._unknown(name)
         if tool.server is None:
-            return self._runtime.plans(LIFTED + self._key, compile_lifted)[name]
+            return self._runtime.plans(LIFTED + self._key, compile_lifted).get(name) or self._unknown(name)
         if name not in self._inner:
             server = self._servers[tool.server.binding]
             kept = server.kept

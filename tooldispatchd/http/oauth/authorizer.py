@@ -21,7 +21,7 @@ import msgspec
 from tooldispatchd.http.oauth.endpoint import EndpointAnswer, GivenToken, bearer, token_request
 from tooldispatchd.http.oauth.flows import FLOW_S, FRESH_S, SharedFlow, carry_through
 from tooldispatchd.http.oauth.refusals import AuthorizationError
-from tooldispatchd.http.oauth.tokens import Tokens, TokenStore, TokenStoreError
+from tooldispatchd.http.oauth.tokens import Learn, Tokens, TokenStore, TokenStoreError, learn_nothing
 from tooldispatchd.http.reach import Reach
 from tooldispatchd.http.wire import MAX_FETCHED_BYTES, Debug, Headers, HttpWire, to_nobody
 
@@ -36,7 +36,7 @@ class EndpointAuthorizer:
 
     The grant is `client_credentials` or `refresh_token`. The token endpoint is reached with the certificates of
     `reach`, and with none of its headers. `warn` is told what the operator has to mend, `debug` each request; neither
-    is told a token.
+    is told a token. `learn` is told each.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class EndpointAuthorizer:
         *,
         warn: Debug = to_nobody,
         debug: Debug = to_nobody,
+        learn: Learn = learn_nothing,
         fresh_s: float = FRESH_S,
     ) -> None:
         oauth = reach.oauth
@@ -57,6 +58,7 @@ class EndpointAuthorizer:
         self._entry = _entry_name(reach)
         self._warn = warn
         self._debug = debug
+        self._learn = learn
         self._tokens = Tokens(refresh_token=oauth.refresh_token)
         # Whether the file is older than the tokens in memory, since it could not be written.
         self._is_ahead = False
@@ -109,7 +111,7 @@ class EndpointAuthorizer:
         refused = self._tokens.access_token
         async with self._store.lock(self._entry):
             if not self._is_ahead:
-                self._tokens = self._store.read(self._entry) or self._tokens
+                self._use(self._store.read(self._entry) or self._tokens)
             if self._tokens.access_token != refused and not _is_due(self._tokens):
                 return
             used = self._tokens.refresh_token or ""
@@ -138,11 +140,17 @@ class EndpointAuthorizer:
     def _take(self, given: GivenToken) -> None:
         """Use a token; nothing is awaited since the answer came, or it could be lost."""
         self._given_at = time.monotonic()
-        self._tokens = Tokens(
-            access_token=given.access_token,
-            refresh_token=given.refresh_token or self._tokens.refresh_token,
-            refresh_at=given.refresh_at(time.time()),
+        self._use(
+            Tokens(
+                access_token=given.access_token,
+                refresh_token=given.refresh_token or self._tokens.refresh_token,
+                refresh_at=given.refresh_at(time.time()),
+            )
         )
+
+    def _use(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        self._learn(self._entry, tokens.secrets)
 
     def _keep(self) -> None:
         """Store the tokens; where that fails, they last as long as the daemon."""

@@ -18,7 +18,7 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final, Generic, TypeVar
@@ -59,10 +59,23 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     refresh_at: float | None = None
     """When the access token is due to be replaced, a little before it ends; None where its end is not known."""
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What of it nobody may be shown."""
+        return tuple(token for token in (self.access_token, self.refresh_token) if token is not None)
+
     def __repr__(self) -> str:
         """Name the members that are set, and show no value."""
         held = [name for name in self.__struct_fields__ if getattr(self, name)]
         return f"{type(self).__name__}({', '.join(held)})"
+
+
+Learn = Callable[[str, Iterable[str]], None]
+"""Is told the secrets of an entry, in the place of those that it had before: they are masked from then on."""
+
+
+def learn_nothing(_entry: str, _secrets: Iterable[str]) -> None:
+    """Nobody masks anything."""
 
 
 _Kept = TypeVar("_Kept", bound=Tokens)

@@ -1,4 +1,7 @@
-"""The program that the daemon starts: its places come as JSON on descriptor 3, its end is the end of stdin."""
+"""The program that the daemon starts: its places come as JSON on descriptor 3, and on stdin whom they admit later on.
+
+Its end is the end of stdin.
+"""
 
 import gc
 import os
@@ -29,8 +32,8 @@ def main() -> None:
 
 
 async def _serve(places: WebPlaces) -> None:
-    async with trio.lowlevel.FdStream(os.dup(STDIN_FD)) as stopped:
-        await serve_places(places, LogBook(), stopped)
+    async with trio.lowlevel.FdStream(os.dup(STDIN_FD)) as told:
+        await serve_places(places, LogBook(), told)
 
 
 if __name__ == "__main__":

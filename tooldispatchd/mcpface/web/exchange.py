@@ -72,12 +72,16 @@ class Site:
         max_body_bytes: int,
         verifier: TokenVerifier | None,
     ) -> None:
-        self.place = place
-        self.guard = Guard(place)
+        self.admit(place, verifier)
         self.sessions = sessions
         self.budget = budget
         self.log = log
         self.max_body_bytes = max_body_bytes
+
+    def admit(self, place: WebPlace, verifier: TokenVerifier | None) -> None:
+        """From the next request on admit whom the place says now; its socket stays."""
+        self.place = place
+        self.guard = Guard(place)
         self.verifier = verifier
 
 

@@ -9,9 +9,11 @@ import resource
 import socket
 import ssl
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from tooldispatchd.mcpface.web.budget import ByteBudget
@@ -106,8 +108,11 @@ class Certificate:
         return context
 
 
-async def serve_places(places: WebPlaces, log: LogBook, stopped: trio.abc.ReceiveStream) -> None:
-    """Serve until `stopped` ends, and then what still runs."""
+async def serve_places(places: WebPlaces, log: LogBook, told: trio.abc.ReceiveStream) -> None:
+    """Serve until `told` ends, and then what still runs.
+
+    Each line that comes there has the same places, and whom they admit from then on.
+    """
     third = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OWN_DESCRIPTORS, OWN_DESCRIPTORS) // 3
     budget, connections = ByteBudget(), Connections(min(MAX_CONNECTIONS, 2 * third))
     most = min(MAX_SESSIONS, third) // len(places.places)
@@ -121,21 +126,36 @@ async def serve_places(places: WebPlaces, log: LogBook, stopped: trio.abc.Receiv
         async with trio.open_nursery() as listeners:
             for site in sites:
                 listeners.start_soon(_listen, site, connections, home)
-            while await stopped.receive_some():
-                pass
+            async for renewed in _renewals(told):
+                for site, place in zip(sites, renewed.places, strict=True):
+                    site.admit(place, _verifier(place, log))
             listeners.cancel_scope.cancel()
         connections.finish()
         for site in sites:
             site.sessions.close()
 
 
-def _site(place: WebPlace, max_body_bytes: int, sessions: WebSessions, budget: ByteBudget, log: LogBook) -> Site:
-    verifier: TokenVerifier | None = None
-    if place.issuer is not None:
-        from tooldispatchd.mcpface.web.issuer import IssuerTokens  # noqa: PLC0415  # an extra, which few have
+async def _renewals(told: trio.abc.ReceiveStream) -> AsyncIterator[WebPlaces]:
+    # The daemon's own words, of whatever length.
+    held = bytearray()
+    while chunk := await told.receive_some():
+        held += chunk
+        *lines, held = held.split(b"\n")
+        for line in lines:
+            yield msgspec.json.decode(line, type=WebPlaces)
 
-        verifier = IssuerTokens(place.issuer, log)
+
+def _site(place: WebPlace, max_body_bytes: int, sessions: WebSessions, budget: ByteBudget, log: LogBook) -> Site:
+    verifier = _verifier(place, log)
     return Site(place, sessions, budget=budget, log=log, max_body_bytes=max_body_bytes, verifier=verifier)
+
+
+def _verifier(place: WebPlace, log: LogBook) -> TokenVerifier | None:
+    if place.issuer is None:
+        return None
+    from tooldispatchd.mcpface.web.issuer import IssuerTokens  # noqa: PLC0415  # an extra, which few have
+
+    return IssuerTokens(place.issuer, log)
 
 
 async def _listen(site: Site, connections: Connections, home: trio.Nursery) -> None:

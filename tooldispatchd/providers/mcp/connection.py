@@ -75,6 +75,8 @@ class Connection:
         agent: AgentSide = NOBODY,
     ) -> None:
         self.offer = ServerOffer()
+        # That it speaks, once it is open.
+        self.revision: str | None = None
         self.fault: Fault | None = None
         self.server = server
         self.share = share
@@ -118,6 +120,16 @@ class Connection:
     @property
     def state(self) -> ConnectionState:
         return self._machine.state
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests the server has not answered."""
+        return len(self._pending)
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process, where it is a child of ours."""
+        return None if self._link is None else self._link.pid
 
     # --- the owner ---------------------------------------------------------------------------------------------------
 
@@ -181,6 +193,7 @@ class Connection:
                 self._end(ConnectionEvent.FAILED, Fault(Code.MISSING_TOOL, detail, extras))
                 return None
             self._adopt(found)
+            self.revision = greeting.revision
             self._machine.apply(ConnectionEvent.OPENED)
         self._log.debug("connection opened", server=server.name, revision=greeting.revision, tools=len(found.tools))
         return greeting
@@ -442,12 +455,12 @@ class Connection:
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
+    def close(self, why: str = "its session is over") -> None:
         """Ask the owner to end the connection. Calls that still wait get `connection_dead`."""
         if self._is_living():
             never_up = self.state is ConnectionState.OPENING
             code = Code.SERVER_UNAVAILABLE if never_up else Code.CONNECTION_DEAD
-            self._end(ConnectionEvent.CLOSE, self._fault(code, "its session is over"))
+            self._end(ConnectionEvent.CLOSE, self._fault(code, why))
 
     def _lose(self, why: str, extras: dict[str, object] | None = None) -> None:
         """The server failed: to come up, or while it served. Nothing where the connection has ended already."""

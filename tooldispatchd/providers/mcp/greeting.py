@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.providers.mcp.messages import decoded
+from tooldispatchd.wire.version import VERSION
 
 OFFERED: Final = "2025-11-25"
 # To a client that calls tools they differ only in what it may ignore.
@@ -19,7 +20,7 @@ ACCEPTED: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", OFFERED})
 MODERN: Final = ("2026-07-28",)
 
 # The same as in HTTP requests, so that a server's access log and its own tell of one client.
-CLIENT: Final[dict[str, object]] = {"name": "tooldispatchd", "version": "0.1.0"}
+CLIENT: Final[dict[str, object]] = {"name": "tooldispatchd", "version": VERSION}
 
 # Far longer than the prefix that is made of it.
 MAX_NAME_CHARS: Final = 128

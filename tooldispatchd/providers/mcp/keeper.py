@@ -30,6 +30,7 @@ Make = Callable[[Callable[[], None]], Connection]
 
 # When to try again a server that is being opened anew this very moment.
 SOON_S: Final = 1.0
+RESTARTED: Final = "an administrator restarts it"
 
 
 def ignore(_fault: Fault | None) -> None:
@@ -38,6 +39,10 @@ def ignore(_fault: Fault | None) -> None:
 
 class ServerHandle(Protocol):
     """A server as the agent layer sees it: a `Keeper`, or a session's view of a shared one."""
+
+    @property
+    def keeper(self) -> "Keeper":
+        """What has its connections."""
 
     @property
     def server(self) -> Server:
@@ -85,6 +90,7 @@ class Keeper:
         "_connection",
         "_held",
         "_is_ending",
+        "_is_restarted",
         "_key",
         "_lists",
         "_log",
@@ -95,6 +101,7 @@ class Keeper:
         "_retry_at",
         "_to_settle",
         "_wake",
+        "connections",
         "moved",
         "offer",
         "server",
@@ -132,6 +139,10 @@ class Keeper:
         # Why the latest connection is not there, until the next one is; and when that begins to open.
         self._lost: Fault | None = None
         self._retry_at: float | None = None
+        # How many there have been.
+        self.connections = 0
+        # The latest one is ended so that there is another.
+        self._is_restarted = False
         self._to_settle: Callable[[], None] | None = None
         # Calls that wait while the server is ASLEEP or WAKING; they are bounded by their agents' in flight.
         self._held: dict[PendingCall, None] = {}
@@ -154,7 +165,27 @@ class Keeper:
     def has_ended(self) -> bool:
         """Whether it will never be called again: its last connection has ended, or is ending."""
         is_lost = self._backoff is None and self._connection is not None and self._connection.fault is not None
-        return self._is_over() or is_lost
+        return self._is_over() or (is_lost and not self._is_restarted)
+
+    @property
+    def keeper(self) -> "Keeper":
+        """This one: it is nobody's view."""
+        return self
+
+    @property
+    def state(self) -> KeeperState:
+        """Where it stands."""
+        return self._machine.state
+
+    @property
+    def connection(self) -> Connection | None:
+        """The latest one, while it is there."""
+        return self._connection
+
+    @property
+    def opened_at(self) -> float | None:
+        """When the latest connection opened, on trio's clock; None where it has not."""
+        return self._opened_at
 
     # --- the owner ---------------------------------------------------------------------------------------------------
 
@@ -176,6 +207,7 @@ class Keeper:
                     self._wake = trio.Event()
             while not self._is_over():
                 connection = self._connection = self._make(self._listed_anew)
+                self.connections += 1
                 self._opened_at = self._retry_at = None
                 try:
                     await connection.run(partial(self._answered, connection))
@@ -192,6 +224,10 @@ class Keeper:
             self.moved = ignore
             del self._batch_done, self._changed, self._make
 
+    def hear(self, changed: Callable[[], None]) -> None:
+        """Have another be told when the tools have changed."""
+        self._changed = changed
+
     def _tell_lost(self) -> None:
         """The connection has ended; one that never opened was told of then."""
         if self._opened_at is not None and self._lost is not None and not self._is_over():
@@ -199,6 +235,10 @@ class Keeper:
 
     async def _pause(self) -> None:
         """After the end of a connection: wait for the time of the next one, or end."""
+        if self._is_restarted and not self._is_over():
+            self._is_restarted, self._wake = False, trio.Event()
+            self._machine.apply(KeeperEvent.RETRY)
+            return
         if self._backoff is not None and not self._is_over() and not self._is_ending():
             now = trio.current_time()
             lived_s = 0.0 if self._opened_at is None else now - self._opened_at
@@ -209,6 +249,9 @@ class Keeper:
             self._log.info("connection opens anew", after_s=round(wait_s, 3))
             with trio.move_on_at(self._retry_at):
                 await self._wake.wait()
+            if not self._is_over():
+                self._wake = trio.Event()
+        self._is_restarted = False
         # While the daemon drains, no call would come for another connection.
         is_last = self._backoff is None or self._is_over() or self._is_ending()
         self._machine.apply(KeeperEvent.CLOSE if is_last else KeeperEvent.RETRY)
@@ -267,6 +310,15 @@ class Keeper:
             self._lists.keep(self._key, offer, trio.current_time())
         before, self.offer = self.offer, offer
         return before.tools != offer.tools
+
+    def restart(self) -> bool:
+        """End the connection, or the wait for the next one, and open another at once; whether there will be one."""
+        if self._is_over() or self._is_ending() or self._connection is None:
+            return False
+        self._is_restarted = True
+        self._connection.close(RESTARTED)
+        self._wake.set()
+        return True
 
     def close(self) -> None:
         """Release the server: `run` returns when nothing of it is left. Calls that wait get a fault. Idempotent."""

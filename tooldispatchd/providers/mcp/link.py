@@ -108,6 +108,10 @@ class Link(Protocol):
         """Leave nothing behind. Bounded by itself, and never raises for what the server does."""
 
     @property
+    def pid(self) -> int | None:
+        """The server's process, where that is the daemon's child and has not ended."""
+
+    @property
     def stderr_tail(self) -> str:
         """What the server wrote to stderr: the end, and where that is cut, the beginning; "" where it has none."""
 

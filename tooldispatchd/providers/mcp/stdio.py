@@ -265,6 +265,10 @@ class StdioLink:
                     await self._housing.clear()
 
     @property
+    def pid(self) -> int | None:
+        return None if self._child is None or self._exit is not None else self._child.pid
+
+    @property
     def stderr_tail(self) -> str:
         """What it wrote to stderr: the end, and where that is cut, the beginning."""
         if self._pipes is None:

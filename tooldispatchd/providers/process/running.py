@@ -43,6 +43,20 @@ class ChildStarter(Protocol):
         """The child of `argv`, as `Family.spawn` would start it. Raises SpawnError."""
 
 
+class Spill(Protocol):
+    """Takes an output that is longer than should be held, from its beginning on and as it comes."""
+
+    after_bytes: int
+    """So much is held."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything went there."""
+
+    def add(self, chunk: bytes | bytearray) -> None:
+        """What comes next of it; never blocks for long, nor raises."""
+
+
 class Command(msgspec.Struct, frozen=True):
     """How to run a program: words, variables beside those of every child, directory, and the bound on stdout in bytes.
 
@@ -85,7 +99,7 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class ProgramValue(msgspec.Struct, frozen=True):
-    """The value that a program answered with, and the end of its stderr."""
+    """The value that a program answered with, or the end of a stdout that was spilled; and the end of its stderr."""
 
     value: object
     stderr: str = ""
@@ -101,6 +115,7 @@ async def run_command(
     passed: Callable[[], str | None] | None = None,
     ports: PortPipes | None = None,
     grace: Grace | None = None,
+    spill: Spill | None = None,
 ) -> ProgramValue | Unread | Fault:
     """Run `command` once with the input of `line` (as `supply` has it), and with `env` on top of its own.
 
@@ -108,6 +123,7 @@ async def run_command(
     returned, which must not block, nor raise. They are given the exit code of a program that may have several, too.
     Where `passed` is given it is asked, when the program has failed and is dead, which of its limits was passed as far
     as the kernel counts that for the whole call. Where `ports` are given, they are on the program's stdin and stdout.
+    Where a `spill` is given it takes a long stdout, whether it can be read as an answer or not.
 
     A value that cannot be an argument or a variable is an `invalid_input` fault. Every failure is a `tool_failed`
     fault: the program cannot be started, it ends with a code that is no answer's or by a signal, it writes too much, or
@@ -124,7 +140,7 @@ async def run_command(
         child = await start(argv, env=whole, with_updates=updates is not None)
     except SpawnError as error:
         return fed.refusal(error).ran(may_have=False)
-    run = _Run(command, child)
+    run = _Run(command, child, spill)
     try:
         await run.through(fed.stdin, updates, grace or Grace(), ports)
     except SpawnError as error:
@@ -139,16 +155,18 @@ async def run_command(
 class _Run:
     """One child, and what is known of it; `exit` once it is reaped."""
 
-    __slots__ = ("_child", "_command", "_cpu", "_errors", "_output", "_room", "exit")
+    __slots__ = ("_child", "_command", "_cpu", "_errors", "_output", "_room", "_spill", "exit")
 
     _errors: Tail
 
-    def __init__(self, command: Command, child: Child) -> None:
+    def __init__(self, command: Command, child: Child, spill: Spill | None) -> None:
         self._command = command
+        self._spill = spill
         self._child = child
         self._cpu: ProcessorTime | None = None
         self._room = command.max_output_bytes
-        # The one chunk, or all in one: of a program that writes byte by byte each would be an object.
+        # The one chunk, or all in one: of a program that writes byte by byte each would be an object. Once it is
+        # spilled, its end.
         self._output: bytes | bytearray = b""
         self.exit: Exit | None = None
 
@@ -207,8 +225,14 @@ class _Run:
             return ended_badly(command, ended, stderr, stdout, said=said, cpu=self._cpu, passed=passed)
         if command.exit_codes != SUCCESS and updates is not None:
             updates.exited(code)
+        spill = self._spill
         if command.is_joined:
-            stdout += b"%bexit code %d" % (b"" if stdout[-1:] in (b"", b"\n") else b"\n", code)
+            ending = b"%bexit code %d" % (b"" if stdout[-1:] in (b"", b"\n") else b"\n", code)
+            stdout += ending
+            if spill is not None and spill.has_begun:
+                spill.add(ending)
+        if spill is not None and spill.has_begun:
+            return ProgramValue(bytes(stdout), stderr)
         return read_answer(command, stdout, stderr)
 
     def _take(self, chunk: bytes) -> bool:
@@ -219,6 +243,10 @@ class _Run:
             if isinstance(self._output, bytes):
                 self._output = bytearray(self._output)
             self._output += chunk
+        spill = self._spill
+        if spill is not None and (spill.has_begun or len(self._output) > spill.after_bytes):
+            spill.add(chunk if spill.has_begun else self._output)
+            self._output = self._output[-END_BYTES:]
         return self._room < 0
 
 

@@ -7,7 +7,7 @@ neither credentials nor any other header or query entry of the configuration.
 """
 
 import math
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import unquote_plus
@@ -39,6 +39,7 @@ class ApiWire:
         kept: Callable[[], None],
         debug: Debug,
     ) -> None:
+        self.api = api
         self.name = api.name
         self.max_bytes = max_bytes
         self._credentials = api.credentials
@@ -128,31 +129,30 @@ def reach_of(api: RestApi) -> Reach:
 
 
 class ApiWires:
-    """The wires of all APIs, each made for its first call."""
+    """The wires of all APIs, each made for its first call. APIs with equal tables and credentials have one."""
 
-    def __init__(
-        self, apis: Mapping[str, RestApi], *, max_bytes: int, authorizer: MakeAuthorizer | None, debug: Debug
-    ) -> None:
-        self._apis = apis
-        self._max_bytes = max_bytes
+    def __init__(self, *, authorizer: MakeAuthorizer | None, debug: Debug) -> None:
         self._authorizer = authorizer
         self._debug = debug
-        self._wires: dict[str, ApiWire] = {}
+        self._wires: list[ApiWire] = []
         self._has_kept = trio.Event()
 
-    def wire(self, name: str) -> ApiWire:
-        """The wire to the API of that name."""
-        wire = self._wires.get(name)
-        if wire is None:
-            api = self._apis[name]
-            wire = self._wires[name] = ApiWire(
-                api,
-                max_bytes=min(api.spec.max_bytes, self._max_bytes),
-                authorizer=self._authorizer,
-                kept=self._note_kept,
-                debug=self._debug,
-            )
-        return wire
+    def wire(self, api: RestApi, max_bytes: int) -> ApiWire:
+        """The wire to an API, over which an answer of so many bytes comes at most."""
+        max_bytes = min(api.spec.max_bytes, max_bytes)
+        for wire in self._wires:
+            if wire.max_bytes == max_bytes and wire.api == api:
+                return wire
+        made = ApiWire(api, max_bytes=max_bytes, authorizer=self._authorizer, kept=self._note_kept, debug=self._debug)
+        self._wires.append(made)
+        return made
+
+    def keep(self, apis: Sequence[RestApi]) -> None:
+        """From now on these alone are called; the connections to all others are closed."""
+        unused = [wire for wire in self._wires if wire.api not in apis]
+        self._wires = [wire for wire in self._wires if wire.api in apis]
+        for wire in unused:
+            wire.wire.close()
 
     async def close_idle(self) -> None:
         """Close connections that nobody has used for long; never returns."""
@@ -164,23 +164,21 @@ class ApiWires:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        for wire in self._wires.values():
+        for wire in self._wires:
             await wire.wire.aclose()
 
     def _next_end(self) -> float:
         """Close what is due; when the next connection is, which is infinity where none is kept."""
-        return min((each.wire.close_idle() for each in self._wires.values()), default=math.inf)
+        return min((each.wire.close_idle() for each in self._wires), default=math.inf)
 
     def _note_kept(self) -> None:
         self._has_kept.set()
 
 
 @asynccontextmanager
-async def open_api_wires(
-    apis: Mapping[str, RestApi], *, max_bytes: int, authorizer: MakeAuthorizer | None, debug: Debug
-) -> AsyncIterator[ApiWires]:
+async def open_api_wires(*, authorizer: MakeAuthorizer | None, debug: Debug) -> AsyncIterator[ApiWires]:
     """The wires of a daemon; no connection is left when the block is."""
-    wires = ApiWires(apis, max_bytes=max_bytes, authorizer=authorizer, debug=debug)
+    wires = ApiWires(authorizer=authorizer, debug=debug)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wires.close_idle)
         try:

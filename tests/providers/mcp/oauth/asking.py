@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.http.oauth.tokens import TokenStore
 from tooldispatchd.http.reach import OAuth, Reach
 from tooldispatchd.http.wire import HttpWire
@@ -35,7 +36,8 @@ class Daemon:
     def __init__(self, home: Path) -> None:
         self.environ = {"XDG_STATE_HOME": str(home)}
         self.log = Recording()
-        self.accounts = Accounts(self.environ, self.log)
+        self.masker = Masker()
+        self.accounts = Accounts(self.environ, self.log, self.masker.learn)
 
     @property
     def warnings(self) -> list[tuple[str, object]]:

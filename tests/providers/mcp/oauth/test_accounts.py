@@ -23,6 +23,7 @@ async def test_a_client_with_a_secret_gets_a_token_at_the_first_request(tmp_path
     async with serving(server), daemon.wire(server, SECRET) as wire:
         assert await call(wire) == 200
         assert await call(wire) == 200
+        assert daemon.masker.secrets == set(server.tokens)
     [asked] = server.asked("/token")
     assert asked.form["resource"] == server.mcp
     assert asked.form["scope"] == "tools"

@@ -15,7 +15,7 @@ from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer, Recorder, Reply, serving
 from tooldispatchd.http.oauth.flows import FLOW_S
 from tooldispatchd.http.oauth.refusals import AuthorizationError
-from tooldispatchd.http.oauth.tokens import TokenStore
+from tooldispatchd.http.oauth.tokens import TokenStore, learn_nothing
 from tooldispatchd.http.reach import Reach
 from tooldispatchd.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.oauth import flow
@@ -259,7 +259,6 @@ def test_nothing_secret_is_in_any_repr() -> None:
         scope="a",
     )
     shown = repr((grant, grant.client, replace(SECRET, client_secret="hunter2"), Reach(url="http://a/?key=hunter2")))
-    account = OAuthAccount(
-        TokenStore({}, Grant), "http://a/?key=hunter2", replace(SECRET, client_secret="hunter2"), Recording()
-    )
+    oauth = replace(SECRET, client_secret="hunter2")
+    account = OAuthAccount(TokenStore({}, Grant), "http://a/?key=hunter2", oauth, Recording(), learn_nothing)
     assert "hunter2" not in shown + repr(account)

@@ -114,6 +114,10 @@ class TaskLink:
         self._bell.ring()
 
     @property
+    def pid(self) -> int | None:
+        return None
+
+    @property
     def stderr_tail(self) -> str:
         """None, as the server is elsewhere."""
         return ""

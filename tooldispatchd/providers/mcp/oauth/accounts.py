@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tooldispatchd.http.oauth.endpoint import bearer
 from tooldispatchd.http.oauth.flows import FRESH_S, SharedFlow
 from tooldispatchd.http.oauth.refusals import AuthorizationError
-from tooldispatchd.http.oauth.tokens import TokenStore, TokenStoreError
+from tooldispatchd.http.oauth.tokens import Learn, TokenStore, TokenStoreError, learn_nothing
 from tooldispatchd.http.reach import OAuth, Reach
 from tooldispatchd.http.wire import Headers, HttpWire
 from tooldispatchd.providers.mcp.http.door import http_way
@@ -40,11 +40,14 @@ _used: ContextVar[str | None] = ContextVar("_used", default=None)
 
 
 class Accounts:
-    """All accounts of the daemon. `log` is told why there is no token, and each step to one; never a token."""
+    """All accounts of the daemon. `log` is told why there is no token, and each step to one; never a token, which
+    `learn` is told alone.
+    """
 
-    def __init__(self, environ: Mapping[str, str], log: BoundLog) -> None:
+    def __init__(self, environ: Mapping[str, str], log: BoundLog, learn: Learn = learn_nothing) -> None:
         self._store = TokenStore(environ, Grant)
         self._log = log
+        self._learn = learn
         self._accounts: dict[tuple[str, OAuth], OAuthAccount] = {}
 
     def way(self, server: Server, reach: Reach) -> Transport:
@@ -63,7 +66,7 @@ class Accounts:
         whose = (reach.url, reach.oauth)
         account = self._accounts.get(whose)
         if account is None:
-            account = self._accounts[whose] = OAuthAccount(self._store, reach.url, reach.oauth, self._log)
+            account = self._accounts[whose] = OAuthAccount(self._store, reach.url, reach.oauth, self._log, self._learn)
         return OAuthAuthorizer(name, account)
 
 
@@ -92,12 +95,13 @@ class OAuthAuthorizer:
 class OAuthAccount:
     """The daemon's account for the server at `url`, and its token."""
 
-    def __init__(self, store: TokenStore[Grant], url: str, oauth: OAuth, log: BoundLog) -> None:
+    def __init__(self, store: TokenStore[Grant], url: str, oauth: OAuth, log: BoundLog, learn: Learn) -> None:
         self._store = store
         self._entry = entry_name(url, oauth)
         self._url = url
         self._oauth = oauth
         self._log = log
+        self._learn = learn
         # The reasons logged since there was a token: many calls that fail for the same one are one warning.
         self._warned: set[str] = set()
         # Only a person's consent is worth a file: the other grants can ask anew at any time.
@@ -233,7 +237,7 @@ class OAuthAccount:
 
     def _put(self, grant: Grant) -> None:
         """Use `grant` from now on and store it; where that fails, it lasts as long as the daemon."""
-        self._grant = grant
+        self._use(grant)
         if not self._has_person:
             return
         try:
@@ -248,4 +252,8 @@ class OAuthAccount:
     def _read(self) -> None:
         """Use the grant in the file: a login, or another daemon, may have changed it. Raises as `token`."""
         if not self._is_ahead:
-            self._grant = self._store.read(self._entry) or Grant()
+            self._use(self._store.read(self._entry) or Grant())
+
+    def _use(self, grant: Grant) -> None:
+        self._grant = grant
+        self._learn(self._entry, grant.secrets)

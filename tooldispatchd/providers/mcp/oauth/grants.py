@@ -23,6 +23,11 @@ class Grant(Tokens, frozen=True, kw_only=True):
     trusted: tuple[str, ...] = ()
     """Origins that the configuration does not list, to which a person who logged in said yes."""
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        secret = None if self.client is None else self.client.client_secret
+        return super().secrets if secret is None else (*super().secrets, secret)
+
 
 def entry_name(url: str, oauth: OAuth) -> str:
     """The name of the entry that holds what `oauth` was granted at the server `url`."""

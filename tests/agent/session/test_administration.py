@@ -1,0 +1,141 @@
+"""Who may administer the daemon: everybody else gets one and the same fault, and the right ends with its session."""
+
+import os
+import time
+
+import msgspec
+import pytest
+from trio.testing import MockClock
+
+from tests.agent.fakes import ANYONE, OWN_USER, Agent, open_runtime
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.administration import AdminChannel, is_owner
+from tooldispatchd.agent.session.entrance import Visitor
+from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.specs import Config, ProfileSpec
+from tooldispatchd.wire.messages import AdminReq, AdminResp
+
+
+class Recorded:
+    """An admin side that answers each line with nothing, and knows which channels lost it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.dismissed: list[AdminChannel] = []
+        self.forgotten: list[AdminChannel] = []
+
+    def take(self, asked: AdminReq, channel: AdminChannel, *, line: int) -> None:
+        self.asked.append(asked.ask)
+        channel.say(AdminResp(asked.id, msgspec.Raw(b"{}")))
+
+    def owes(self, channel: AdminChannel) -> bool:
+        return False
+
+    def dismiss(self, channel: AdminChannel) -> None:
+        self.dismissed.append(channel)
+
+    def forget(self, channel: AdminChannel) -> None:
+        self.forgotten.append(channel)
+
+
+def catalog(**profiles: ProfileSpec) -> Catalog:
+    built = build_catalog(Config(agents={"default": ProfileSpec(), **profiles}))
+    assert isinstance(built, Catalog)
+    return built
+
+
+def administered(runtime: Runtime) -> Recorded:
+    side = runtime.services.admin = Recorded()
+    return side
+
+
+def request(ask: str, **fields: object) -> dict[str, object]:
+    return {"__port": "admin_req", "id": "1", "ask": ask, **fields}
+
+
+def refusal(line: int) -> dict[str, object]:
+    detail = "this channel does not administer the daemon"
+    told = {"__port": "fault", "error": "not_allowed", "category": "denied", "detail": detail}
+    return {**told, "line": line, "id": "1"}
+
+
+ASKED = [request("status"), request("level", level="debug"), request("end", session=1), request("dance")]
+
+
+@pytest.mark.parametrize("profiles", [{}, {"operator": ProfileSpec(admin=True)}])
+async def test_whatever_is_asked_for_by_others_gets_the_same_fault(
+    autojump_clock: MockClock, profiles: dict[str, ProfileSpec]
+) -> None:
+    async with open_runtime(catalog(**profiles)) as runtime:
+        side = administered(runtime)
+        agent = Agent(runtime)
+        await agent.say(*ASKED)
+        await agent.end_input()
+        assert await agent.hear_all() == [refusal(line) for line in (1, 2, 3, 4)]
+    assert side.asked == []
+
+
+async def test_without_anything_that_answers_nobody_administers_the_daemon(autojump_clock: MockClock) -> None:
+    async with open_runtime(catalog(operator=ProfileSpec(admin=True))) as runtime:
+        agent = Agent(runtime)
+        await agent.say({"__port": "hello", "profile": "operator"}, request("status"))
+        await agent.end_input()
+        ready, refused = await agent.hear_all()
+    assert isinstance(ready, dict)
+    assert ready["capabilities"]["admin"] is False
+    assert refused == refusal(2)
+
+
+async def test_an_open_session_of_the_whole_profile_has_the_right_and_it_ends_with_that(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_runtime(catalog(operator=ProfileSpec(admin=True))) as runtime:
+        side = administered(runtime)
+        agent = Agent(runtime)
+        hello = {"__port": "hello", "profile": "operator"}
+        await agent.say({**hello, "agent": "part", "spec": {"tools": []}}, request("status"))
+        ready = await agent.hear()
+        assert isinstance(ready, dict)
+        assert ready["capabilities"]["admin"] is False
+        assert await agent.hear() == refusal(2)
+        await agent.say({**hello, "agent": "whole"}, request("status"))
+        ready = await agent.hear()
+        assert isinstance(ready, dict)
+        assert ready["capabilities"]["admin"] is True
+        assert await agent.hear() == {"__port": "admin_resp", "id": "1", "value": {}}
+        assert side.dismissed == []
+        await agent.say({"__port": "bye", "agent": "whole"}, request("status"))
+        assert await agent.hear() == {"__port": "bye", "agent": "whole"}
+        assert await agent.hear() == refusal(6)
+        assert side.dismissed == [agent.host]
+        await agent.end_input()
+        assert await agent.hear() == "the end"
+    assert side.forgotten == [agent.host]
+
+
+async def test_where_a_profile_has_the_right_the_daemons_own_user_has_it_no_more(autojump_clock: MockClock) -> None:
+    parent = Visitor(os.geteuid(), os.getegid(), os.getppid(), accepted_at=time.clock_gettime(time.CLOCK_BOOTTIME))
+    assert is_owner(parent, own_uid=os.geteuid())
+    async with open_runtime(catalog(operator=ProfileSpec(admin=True))) as runtime:
+        administered(runtime)
+        agent = Agent(runtime, entrance=ANYONE, visitor=msgspec.structs.replace(parent, uid=0))
+        await agent.say(request("status"))
+        await agent.end_input()
+        assert await agent.hear_all() == [refusal(1)]
+
+
+def test_an_owner_is_the_daemons_user_or_root_at_a_listening_socket_and_no_process_below_the_daemon() -> None:
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    parent = Visitor(1000, 1000, os.getppid(), accepted_at=now)
+    found = {
+        "own": is_owner(parent, own_uid=1000),
+        "root": is_owner(msgspec.structs.replace(parent, uid=0), own_uid=1000),
+        "another": is_owner(parent, own_uid=1001),
+        "nobody over HTTP": is_owner(Visitor(-1, -1), own_uid=1000),
+        "not accepted": is_owner(msgspec.structs.replace(parent, accepted_at=None), own_uid=1000),
+        "unseen": is_owner(msgspec.structs.replace(parent, pid=None), own_uid=1000),
+        "below": is_owner(msgspec.structs.replace(parent, pid=os.getpid()), own_uid=1000),
+        "gone": is_owner(msgspec.structs.replace(parent, accepted_at=now - 1e9), own_uid=1000),
+        "a pair": is_owner(OWN_USER, own_uid=1000),
+    }
+    assert [who for who, may in found.items() if may] == ["own", "root"]

@@ -1,0 +1,108 @@
+"""What `status` draws, as text of eighty columns."""
+
+import io
+
+from rich.console import Console
+
+from tooldispatchd.cli.screens import size, span, status_screen
+
+NOW = 1_764_000_000.0
+STATUS = {
+    "version": "0.1.0",
+    "pid": 71,
+    "uid": 1000,
+    "state": "serving",
+    "uptime_s": 93784.0,
+    "listening": ["unix:/run/dispatch.sock"],
+    "sessions": {"open": 2, "opened": 17, "limit": 20000},
+    "channels": 3,
+    "calls": {"in_flight": 1, "waiting": 0, "answered": 230, "faults": 2},
+    "jobs": 0,
+    "processes": {"children": 3, "places": 8, "in_use": 1, "waiting": 0},
+    "memory": {"held": 90_000, "limit": 536870912, "rss": 55_000_000, "greediest": []},
+    "near": [{"limit": "processes", "used": 7, "of": 8}],
+    "slowest": [],
+    "failing": [
+        {"name": "fetch[red]", "calls": 9, "errors": 1, "faults": {"timeout": 2}, "p50_ms": 1.5, "p95_ms": 1200.0}
+    ],
+    "longest_turn": {"ms": 2.1, "task": "front"},
+    "log": {"level": "info"},
+}
+SESSIONS = [
+    {"number": 1, "profile": "default", "uid": 1000, "pid": 9, "opened_at": NOW - 60, "in_flight": 0},
+    {
+        "number": 2,
+        "agent": "ada\x1b[2J",
+        "profile": "p",
+        "uid": 0,
+        "opened_at": NOW - 7200,
+        "in_flight": 1,
+        "oldest_call_s": 2.0,
+    },
+]
+SERVERS = [
+    {
+        "name": "steady",
+        "state": "up",
+        "session": 1,
+        "revision": "2025-11-25",
+        "tools": 3,
+        "restarts": 0,
+        "in_flight": 1,
+    },
+    {
+        "name": "a server with a long name",
+        "state": "dead",
+        "sessions": 12,
+        "tools": 0,
+        "restarts": 4,
+        "in_flight": 0,
+        "last_error": "it ended with exit code 3, and then said a great deal about the reasons for which it had to",
+    },
+]
+
+
+def drawn(seen: dict[str, object], width: int = 80) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, no_color=True)
+    for piece in status_screen(seen, NOW):
+        console.print(piece)
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_the_screen_of_a_busy_daemon() -> None:
+    assert drawn({"status": STATUS, "sessions": SESSIONS, "servers": SERVERS}) == [
+        "daemon     serving for 1 d 2 h, version 0.1.0, pid 71, uid 1000",
+        "listening  unix:/run/dispatch.sock",
+        "sessions   2 of 20000, 17 in all; 3 channels",
+        "calls      1 in flight, 0 of them wait, 0 are jobs; 230 answered, 2 with a fault",
+        "processes  3 children; 1 of 8 places, 0 wait",
+        "memory     87.9 KiB of 512.0 MiB held, 52.5 MiB resident",
+        "near       processes 7 of 8",
+        "loop       longest turn 2.1 ms: front",
+        "log        info",
+        "",
+        "agent    session  profile  uid   pid  age    calls  oldest",
+        "ada [2J  2        p        0          2 h    1      2 s",
+        "         1        default  1000  9    1 min  0",
+        "",
+        "server                state  of           revision    tools  restarts  calls",
+        "a server with a lon…  dead   12 sessions              0      4         0",
+        "steady                up     session 1    2025-11-25  3      0         1",
+        "it ended with exit code 3, and then said a great deal about the reasons for whi…",
+        "",
+        "failing     calls  errors  faults  p50     p95      longest",
+        "fetch[red]  9      1       2       1.5 ms  1200 ms",
+    ]
+
+
+def test_no_screen_is_wider_than_its_terminal() -> None:
+    for width in (40, 80, 200):
+        lines = drawn({"status": STATUS, "sessions": SESSIONS * 9, "servers": SERVERS * 9}, width)
+        assert max(map(len, lines)) <= width
+        assert "and 8 more" in lines
+
+
+def test_spans_and_sizes_are_in_units_of_their_own() -> None:
+    assert [span(seconds) for seconds in (0, 59.6, 3600, 90061)] == ["0 s", "1 min", "1 h", "1 d 1 h"]
+    assert [size(count) for count in (None, 12, 2048, 3 << 30)] == ["?", "12 bytes", "2.0 KiB", "3.0 GiB"]

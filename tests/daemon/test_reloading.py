@@ -1,0 +1,282 @@
+"""A real daemon whose configuration is read anew while agents are connected."""
+
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+import termios
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import ioctl
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.daemon.spawned import MISBEHAVING, PATIENCE_S, SERVE, Agent, Daemon, ready, server, until, without_places
+
+ECHO: Final = '[tools.echo]\ntype = "string -> string"\ninline = "id"\n'
+DOUBLE: Final = '[tools.double]\ntype = "int -> int"\nmap = "x * 2"\n'
+WHO: Final = '[tools.who]\npython = "whoami:who"\nresident = true\n'
+SHARED: Final = server("docs", "echo", "shared = true")
+RELOADS: Final = int(os.environ.get("RELOADS", "12"))
+
+
+class Reloadable(Daemon):
+    """A daemon on a configuration that a test writes."""
+
+    def write(self, text: str, *places: Path | str) -> None:
+        listen = [f"unix:{self.path}", *(f"unix:{place}" for place in places)]
+        (self.path.parent / "config.toml").write_text(f"{text}\n[daemon]\nlisten = {json.dumps(listen)}\n")
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def reload(self, text: str, *places: Path | str) -> dict[str, Any]:
+        """Have it read this; what the log says of it."""
+        self.write(text, *places)
+        return self.hang_up()
+
+    def hang_up(self) -> dict[str, Any]:
+        told = {"configuration reloaded", "configuration not reloaded"}
+        before = sum(self.logged(event) for event in told)
+        self.process.send_signal(signal.SIGHUP)
+        until(lambda: sum(self.logged(event) for event in told) > before)
+        return [line for line in self.lines() if line["event"] in told][-1]
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloadable]:
+    directory = tmp_path_factory.mktemp("reloaded")
+    (directory / "whoami.py").write_text("import os\ndef who() -> int:\n    return os.getpid()\n")
+    with serving(directory) as reloadable:
+        yield reloadable
+
+
+@contextmanager
+def serving(directory: Path, config: str | None = None) -> Iterator[Reloadable]:
+    path, log = directory / "dispatch.sock", directory / "log"
+    words = [*SERVE, "--config", str(directory / "config.toml")]
+    made = Reloadable.__new__(Reloadable)
+    made.path, made.log = path, log
+    if config is None:
+        made.write(ECHO)
+    else:
+        (directory / "config.toml").write_text(config)
+    with log.open("ab") as stderr, subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=stderr) as process:
+        made.process = process
+        with ready(made):
+            yield made
+
+
+def test_new_sessions_get_the_new_configuration_and_living_ones_keep_theirs(daemon: Reloadable) -> None:
+    daemon.reload(ECHO)
+    with daemon.agent() as old:
+        assert old.ask("echo", "a")["content"] == '"a"'
+        assert daemon.reload(DOUBLE)["changed"] == ["tools.echo: gone", "tools.double: new"]
+        with daemon.agent() as new:
+            assert new.ask("double", 4)["content"] == "8"
+            assert new.ask("echo", "a")["fault"] is True
+        assert old.ask("echo", "b")["content"] == '"b"'
+        assert old.ask("double", 4)["fault"] is True
+
+
+def test_a_wrong_configuration_changes_nothing_and_says_why(daemon: Reloadable) -> None:
+    daemon.reload(ECHO)
+    told = daemon.reload(ECHO.replace("string -> string", "strin -> string"))
+    assert told["event"] == "configuration not reloaded"
+    assert [problem["key"] for problem in told["problems"]] == ["tools.echo.type"]
+    with daemon.agent() as agent:
+        assert agent.ask("echo", "a")["content"] == '"a"'
+
+
+def test_places_come_and_go_and_no_channel_is_dropped(daemon: Reloadable, tmp_path: Path) -> None:
+    daemon.reload(ECHO, tmp_path / "second.sock")
+    second = Daemon(daemon.process, tmp_path / "second.sock", daemon.log)
+    with daemon.agent() as first, second.agent() as other:
+        assert first.ask("echo", "a")["content"] == '"a"'
+        assert other.ask("echo", "b")["content"] == '"b"'
+        told = daemon.reload(ECHO, tmp_path / "third.sock")
+        assert told["changed"][-2:] == [
+            f"listening on unix:{tmp_path}/third.sock",
+            f"not listening on unix:{tmp_path}/second.sock any more",
+        ]
+        assert not (tmp_path / "second.sock").exists()
+        assert first.ask("echo", "c")["content"] == '"c"'
+        assert other.ask("echo", "d")["content"] == '"d"'
+        with Daemon(daemon.process, tmp_path / "third.sock", daemon.log).agent() as third:
+            assert third.ask("echo", "e")["content"] == '"e"'
+
+
+def test_a_place_that_cannot_be_opened_makes_the_reload_fail_whole(daemon: Reloadable, tmp_path: Path) -> None:
+    daemon.reload(ECHO)
+    told = daemon.reload(DOUBLE, tmp_path / "opened.sock", tmp_path / "no" / "directory.sock")
+    assert "there is no directory" in told["why"]
+    assert not (tmp_path / "opened.sock").exists()
+    with daemon.agent() as agent:
+        assert agent.ask("echo", "a")["content"] == '"a"'
+
+
+def test_what_only_a_start_can_change_is_told(daemon: Reloadable) -> None:
+    daemon.reload(ECHO)
+    before = daemon.logged("configuration")
+    told = daemon.reload(f"{ECHO}[limits]\nprocesses = 3\ncall_s = 5\n")
+    assert told["changed"] == ["limits.call_s: 60.0 → 5.0"]
+    warnings = [line["detail"] for line in daemon.lines() if line["event"] == "configuration"]
+    assert daemon.logged("configuration") == before + 1
+    assert warnings[-1].startswith("limits.processes stays as it was")
+
+
+def test_warm_parents_and_shared_servers_that_did_not_change_live_on(daemon: Reloadable) -> None:
+    daemon.reload(WHO + SHARED)
+    with daemon.agent() as old:
+        worker = old.ask("who", {})["content"]
+        servers = daemon.running(str(MISBEHAVING))
+        assert len(servers) == 1
+        daemon.reload(WHO + SHARED + ECHO)
+        with daemon.agent() as new:
+            assert new.ask("docs:echo", {"text": "a"})["is_error"] is False
+            assert new.ask("who", {})["content"] == worker
+        assert daemon.running(str(MISBEHAVING)) == servers
+        daemon.reload(WHO.replace("true", 'true\nenv = { MORE = "1" }') + SHARED)
+        with daemon.agent() as changed:
+            assert changed.ask("who", {})["content"] != worker
+        assert old.ask("who", {})["content"] == worker
+    daemon.reload(ECHO)
+    until(lambda: not daemon.family())
+
+
+def test_secrets_are_read_again(daemon: Reloadable) -> None:
+    token = daemon.path.parent / "token"
+    token.write_text("a first token that nobody guesses")
+    token.chmod(0o600)
+    config = f'{ECHO}[agents.default]\ntools = ["echo"]\ntoken_file = "{token}"\n'
+    daemon.reload(config)
+    token.write_text("a second token that nobody guesses")
+    assert daemon.reload(config)["changed"] == ["agents.default: its token"]
+    for word, said in (("first", "fault"), ("second", "ready")):
+        with daemon.agent() as agent:
+            agent.say({"__port": "hello", "profile": "default", "token": f"a {word} token that nobody guesses"})
+            assert agent.hear()["__port"] == said
+
+
+def test_reloads_under_load_lose_nothing_and_leave_nothing(daemon: Reloadable) -> None:
+    texts = [ECHO + DOUBLE, ECHO + WHO, ECHO]
+    daemon.reload(ECHO)
+    for text in texts:
+        daemon.reload(text)
+    process = Path(f"/proc/{daemon.process.pid}")
+    is_over = threading.Event()
+    answered = [0] * 4
+    load = [threading.Thread(target=call_until, args=(daemon, is_over, answered, each)) for each in range(4)]
+    for thread in load:
+        thread.start()
+    before = len(list((process / "fd").iterdir())), memory_of(process)
+    for number in range(RELOADS):
+        assert daemon.reload(texts[number % len(texts)])["event"] == "configuration reloaded"
+    daemon.reload(ECHO)
+    is_over.set()
+    for thread in load:
+        thread.join(PATIENCE_S)
+    assert min(answered) > 0
+    until(lambda: len(list((process / "fd").iterdir())) <= before[0])
+    until(lambda: not daemon.family())
+    assert memory_of(process) < before[1] + 4 * 1024 * 1024
+
+
+def call_until(daemon: Daemon, is_over: threading.Event, answered: list[int], number: int) -> None:
+    """Call one tool after the other, over a new channel now and then."""
+    while not is_over.is_set():
+        with daemon.agent() as agent:
+            for _ in range(20):
+                if agent.ask("echo", "a").get("content") != '"a"':
+                    answered[number] = -1_000_000
+                answered[number] += 1
+
+
+def memory_of(process: Path) -> int:
+    """Bytes that are its own."""
+    return int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def test_a_terminal_that_is_gone_ends_the_daemon(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(ECHO)
+    path = tmp_path / "own.sock"
+    words = [*SERVE, "--config", str(tmp_path / "config.toml"), "--listen", f"unix:{path}"]
+    master, terminal = pty.openpty()
+    # It becomes the terminal of the session that the daemon leads.
+    process = subprocess.Popen(
+        words,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  # no thread of the tests runs here
+        env=without_places(),
+    )
+    os.close(terminal)
+    try:
+        until(path.exists)
+        process.send_signal(signal.SIGHUP)
+        with socket.socket(socket.AF_UNIX) as channel:
+            channel.connect(str(path))
+            assert Agent(channel).ask("echo", "a")["content"] == '"a"'
+        os.close(master)
+        assert process.wait(PATIENCE_S) == 0
+    finally:
+        process.kill()
+        process.wait(PATIENCE_S)
+
+
+def test_files_that_are_watched_are_read_when_they_have_changed(daemon: Reloadable) -> None:
+    directory = daemon.path.parent
+    (directory / "more.json").write_text('{"mcpServers": {}}')
+    watched = f'mcp_json = ["more.json"]\n{ECHO}[daemon]\nwatch = true\nlisten = ["unix:{daemon.path}"]\n'
+    (directory / "config.toml").write_text(watched)
+    daemon.hang_up()
+    before = daemon.logged("configuration reloaded")
+    # As editors do: in steps, or a new file in the place of the old one.
+    with (directory / "config.toml").open("w") as file:
+        file.write(watched)
+        file.flush()
+        file.write(DOUBLE)
+    until(lambda: daemon.logged("configuration reloaded") == before + 1)
+    (directory / "new.json").write_text('{"mcpServers": {"more": {"command": "false", "disabled": true}}}')
+    (directory / "new.json").rename(directory / "more.json")
+    until(lambda: daemon.logged("configuration reloaded") == before + 2)
+    assert daemon.lines()[-1]["changed"] == ["mcp.more: new"]
+    daemon.reload(ECHO)
+
+
+def test_a_place_for_http_admits_the_tokens_that_were_read_last(tmp_path: Path) -> None:
+    token, place = tmp_path / "token", tmp_path / "web.sock"
+    token.touch(0o600)
+    token.write_text("a-first-token-that-nobody-guesses")
+    config = (
+        f'{ECHO}[agents.default]\ntools = ["echo"]\ntoken_file = "{token}"\n'
+        f'[daemon]\nlisten = ["unix:{tmp_path}/dispatch.sock", "http+unix:{place}"]\n'
+    )
+    with serving(tmp_path, config) as daemon:
+        until(lambda: initialized(place, "a-first-token-that-nobody-guesses") == 200)
+        token.write_text("a-second-token-that-nobody-guesses")
+        daemon.hang_up()
+        until(lambda: initialized(place, "a-second-token-that-nobody-guesses") == 200)
+        assert initialized(place, "a-first-token-that-nobody-guesses") == 401
+
+
+def initialized(place: Path, token: str) -> int:
+    """The status of a client's first request."""
+    info = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": info})
+    head = (
+        f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+        f"Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(PATIENCE_S)
+        client.connect(str(place))
+        client.sendall((head + body).encode())
+        return int(client.recv(4096).split()[1])

@@ -1,0 +1,169 @@
+"""One value for one screen: the daemon as a whole."""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.admin.pieces import in_turns
+from tooldispatchd.admin.sessions import still_open
+from tooldispatchd.admin.tools import ToolCounts, tool_counts
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.administration import RunningDaemon
+from tooldispatchd.agent.session.session import Session
+from tooldispatchd.wire.version import VERSION
+
+# A limit is near from this part of it on.
+NEAR: Final = 0.8
+# Of each kind of what is most.
+SHOWN: Final = 5
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class SessionsShown(msgspec.Struct, frozen=True):
+    """How many sessions there are, and may be; and were in all."""
+
+    open: int
+    opened: int
+    limit: int
+
+
+class CallsShown(msgspec.Struct, frozen=True):
+    """How many calls there are, and how many requests were answered, so many of them with a fault."""
+
+    in_flight: int
+    waiting: int
+    answered: int
+    faults: int
+
+
+class ProcessesShown(msgspec.Struct, frozen=True):
+    """Children of all kinds; and the places of programs."""
+
+    children: int
+    places: int
+    in_use: int
+    waiting: int
+
+
+class UserShown(msgspec.Struct, frozen=True):
+    """What a user's channels hold; `uid` is null for servers that many agents share."""
+
+    uid: int | None
+    held: int
+
+
+class MemoryShown(msgspec.Struct, frozen=True):
+    """The account of memory in bytes, and what the kernel says of the process."""
+
+    held: int
+    limit: int
+    rss: int | None
+    greediest: list[UserShown]
+
+
+class NearLimit(msgspec.Struct, frozen=True):
+    """A limit of which most is used."""
+
+    limit: str
+    used: int
+    of: int
+
+
+class TurnShown(msgspec.Struct, frozen=True):
+    """The longest time for which one task has held the loop."""
+
+    ms: float
+    task: str
+
+
+class LogShown(msgspec.Struct, frozen=True):
+    """The level from which on the log is written."""
+
+    level: str
+
+
+class StatusView(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `status`."""
+
+    version: str
+    pid: int
+    uid: int
+    state: str
+    started_at: float
+    uptime_s: float
+    listening: tuple[str, ...]
+    sessions: SessionsShown
+    channels: int
+    calls: CallsShown
+    jobs: int
+    processes: ProcessesShown
+    memory: MemoryShown
+    near: list[NearLimit]
+    slowest: list[ToolCounts]
+    """By the time that most of their calls take."""
+    failing: list[ToolCounts]
+    """By how many of their calls had a fault or an error."""
+    longest_turn: TurnShown
+    log: LogShown
+
+
+async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterable[Session]) -> StatusView:
+    """The whole daemon, now; its `sessions` are counted in turns."""
+    state, services, limits = runtime.state, runtime.services, runtime.setup.limits
+    in_flight = waiting = jobs = 0
+    tools = [tool_counts(tally) async for tally in in_turns((*state.tallies.tools(), state.tallies.none))]
+    answered = sum(tool.calls for tool in tools)
+    faults = sum(sum(tool.faults.values()) for tool in tools)
+    async for session in in_turns(still_open(sessions, state)):
+        for call in session.in_flight or ():
+            in_flight += 1
+            waiting += not call.is_running
+            jobs += call.job is not None
+    gate, memory = state.processes, state.memory
+    uses = {
+        "sessions": (state.open_sessions.total, limits.sessions),
+        "connections": (daemon.channels, limits.connections),
+        "buffered_bytes": (memory.held, memory.max_bytes),
+        "processes": (gate.inside, gate.places),
+    }
+    took_s, task = daemon.longest_turn
+    now = time.time()
+    return StatusView(
+        version=VERSION,
+        pid=os.getpid(),
+        uid=os.geteuid(),
+        state="draining" if daemon.is_stopping else "serving",
+        started_at=round(daemon.started_at, 3),
+        uptime_s=round(now - daemon.started_at, 3),
+        listening=daemon.listening,
+        sessions=SessionsShown(state.open_sessions.total, state.sessions, limits.sessions),
+        channels=daemon.channels,
+        calls=CallsShown(in_flight, waiting, answered, faults),
+        jobs=jobs,
+        processes=ProcessesShown(len(services.family), gate.places, gate.inside, gate.waiting),
+        memory=MemoryShown(
+            memory.held, memory.max_bytes, _resident(), [UserShown(*each) for each in memory.greediest(SHOWN)]
+        ),
+        near=[NearLimit(name, used, of) for name, (used, of) in uses.items() if used >= NEAR * of],
+        slowest=_most(tools, lambda tool: tool.p95_ms or 0.0),
+        failing=_most(tools, lambda tool: tool.errors + sum(tool.faults.values())),
+        longest_turn=TurnShown(round(took_s * 1000, 1), task),
+        log=LogShown(daemon.log_output.level),
+    )
+
+
+def _most(tools: list[ToolCounts], rank: Callable[[ToolCounts], float]) -> list[ToolCounts]:
+    """Those with most of it, of which they have any."""
+    return sorted((tool for tool in tools if rank(tool) > 0), key=rank, reverse=True)[:SHOWN]
+
+
+def _resident() -> int | None:
+    """The memory that the kernel has given this process; None where it does not tell (proc_pid_statm(5))."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * PAGE_BYTES
+    except OSError:
+        return None

@@ -1,0 +1,77 @@
+"""What administrators may see: one method for each, which makes the value as JSON, in turns."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+import trio
+
+from tooldispatchd.admin.pieces import EntryList, in_turns
+from tooldispatchd.admin.servers import server_views, shared_view
+from tooldispatchd.admin.sessions import call_views, open_sessions, session_view, still_open
+from tooldispatchd.admin.status import status_view
+from tooldispatchd.admin.tools import tool_counts
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.administration import RunningDaemon
+from tooldispatchd.wire.messages import AdminReq
+
+
+class Views:
+    """The values of one daemon."""
+
+    def __init__(self, daemon: RunningDaemon, latest: Callable[[], Runtime]) -> None:
+        self._daemon = daemon
+        self._latest = latest
+
+    async def status(self, _asked: AdminReq) -> bytes:
+        """The daemon as a whole."""
+        runtime = self._latest()
+        view = await status_view(self._daemon, runtime, open_sessions(runtime.state))
+        return runtime.setup.catalog.masker.mask_bytes(msgspec.json.encode(view))
+
+    async def sessions(self, _asked: AdminReq) -> bytes:
+        """The open sessions."""
+        state, entries, now = self._latest().state, self._entries(), trio.current_time()
+        await entries.fill(still_open(open_sessions(state), state), lambda session: (session_view(session, now),))
+        return _lists(sessions=entries)
+
+    async def calls(self, asked: AdminReq) -> bytes:
+        """The calls in flight, and those that ended last; of one session where it is named."""
+        state, live, ended = self._latest().state, self._entries(), self._entries()
+        now, wanted = trio.current_time(), {None, asked.session}
+        sessions = [each for each in open_sessions(state) if asked.session is None or each.number in wanted]
+        await live.fill(still_open(sessions, state), lambda session: call_views(session, now))
+        recent = [call for call in state.recent.since(time.time()) if asked.session is None or call.session in wanted]
+        await ended.fill(recent, lambda call: (call,))
+        return _lists(calls=live, ended=ended)
+
+    async def servers(self, _asked: AdminReq) -> bytes:
+        """The servers of all sessions, each that is shared once."""
+        runtime, entries = self._latest(), self._entries()
+        await entries.fill(list(runtime.services.sharing), lambda shared: (shared_view(shared),))
+        await entries.fill(still_open(open_sessions(runtime.state), runtime.state), server_views)
+        return _lists(servers=entries)
+
+    async def tools(self, _asked: AdminReq) -> bytes:
+        """The tools that were called, and requests for which there was none."""
+        state, entries = self._latest().state, self._entries()
+        in_flight: Counter[tuple[str, str, str]] = Counter()
+        async for session in in_turns(still_open(open_sessions(state), state)):
+            plans = (call.plan for call in session.in_flight or () if call.plan is not None)
+            in_flight.update((plan.name, plan.kind, plan.provider) for plan in plans)
+        tallies = [*state.tallies.tools(), state.tallies.none]
+        await entries.fill(
+            tallies, lambda tally: (tool_counts(tally, in_flight[tally.name, tally.kind, tally.provider]),)
+        )
+        return _lists(tools=entries)
+
+    def _entries(self) -> EntryList:
+        return EntryList(self._latest().setup.catalog.masker)
+
+
+def _lists(**lists: EntryList) -> bytes:
+    """An object with these lists, and how much was left out of them."""
+    left_out = sum(each.left_out for each in lists.values())
+    parts = [b'"%s":%s' % (name.encode(), each.json) for name, each in lists.items()]
+    return b"{%s}" % b",".join([*parts, *([b'"left_out":%d' % left_out] if left_out else [])])

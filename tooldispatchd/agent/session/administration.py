@@ -1,0 +1,116 @@
+"""Who may see what the daemon does and change it, and the door to what shows and changes it.
+
+    admin line ─▶ ChannelHost: may this channel? ─▶ AdminSide, which is loaded with the first line that is let in
+                        └─ no ─▶ one and the same fault
+
+An *administrator* is a channel with an open session of a profile with `admin = true`; where no profile has that, the
+daemon's own user, or root, at a socket that it listens on. An agent that another one called never is, nor, without such
+a profile, any process below the daemon: a tool must not rule what runs it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+from tooldispatchd.agent.session.entrance import Visitor
+from tooldispatchd.children.ancestry import is_descendant
+from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import AdminReq, Outgoing
+
+# It tells nothing of what was asked for.
+NO_ADMINISTRATOR: Final = Fault(Code.NOT_ALLOWED, "this channel does not administer the daemon")
+ROOT_UID: Final = 0
+
+
+class AdminChannel(Protocol):
+    """`ChannelHost`, as what answers an administrator uses it."""
+
+    @property
+    def visitor(self) -> Visitor: ...
+    @property
+    def may_administer(self) -> bool: ...
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def is_behind(self) -> bool: ...
+    @property
+    def administrators(self) -> tuple[str, ...]:
+        """The profiles of its sessions that make it an administrator's."""
+
+    def crowding(self, size: int) -> Fault | None: ...
+    def say(self, line: Outgoing) -> None:
+        """Send a line, with the next flush."""
+
+    def refuse(self, asked: AdminReq, fault: Fault, *, line: int) -> None: ...
+    def flush(self) -> None: ...
+    def answered(self) -> None:
+        """Send the answer to the last line that was owed one; the channel may have waited for that."""
+
+
+class AdminSide(Protocol):
+    """What answers administrators."""
+
+    def take(self, asked: AdminReq, channel: AdminChannel, *, line: int) -> None:
+        """Answer a line of a channel that may administer the daemon, now or later."""
+
+    def owes(self, channel: AdminChannel) -> bool:
+        """Whether a line of the channel is not answered yet."""
+
+    def dismiss(self, channel: AdminChannel) -> None:
+        """End the subscriptions of a channel that is no administrator's any more; what it asked for is answered."""
+
+    def forget(self, channel: AdminChannel) -> None:
+        """The channel is no more."""
+
+
+class LogReader(Protocol):
+    """Who reads the log beside its sink. Both methods may be called in any thread, and neither waits."""
+
+    level: str
+
+    def has_room_for(self, fields: Mapping[str, object]) -> bool:
+        """Whether a line with these fields is wanted, and can be taken; one that is and cannot be is counted."""
+
+    def take(self, line: bytes) -> None:
+        """One line, an object in JSON."""
+
+
+class AdministeredLog(Protocol):
+    """The `LogOutput` of the daemon."""
+
+    @property
+    def level(self) -> str: ...
+    def set_level(self, level: str) -> None: ...
+    def attach(self, reader: LogReader) -> None: ...
+    def detach(self, reader: LogReader) -> None: ...
+
+
+class RunningDaemon(Protocol):
+    """`Daemon`, as it is shown and ended."""
+
+    started_at: float
+    """In seconds since 1970."""
+
+    @property
+    def listening(self) -> tuple[str, ...]: ...
+
+    @property
+    def channels(self) -> int: ...
+    @property
+    def is_stopping(self) -> bool: ...
+    @property
+    def longest_turn(self) -> tuple[float, str]:
+        """Seconds of processor time, and the task's name."""
+
+    @property
+    def log_output(self) -> AdministeredLog: ...
+    def stop(self) -> None: ...
+
+    reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None
+    """Reads the configuration anew, for open sessions too where the argument is true; None where it cannot."""
+
+
+def is_owner(visitor: Visitor, *, own_uid: int) -> bool:
+    """Whether this is the daemon's own user or root, at a listening socket, and known to be no process below it."""
+    if visitor.accepted_at is None or visitor.pid is None or visitor.uid not in {own_uid, ROOT_UID}:
+        return False
+    return is_descendant(visitor.pid, seen_at=visitor.accepted_at) is False

@@ -1,0 +1,50 @@
+"""What is kept of each call of a session that has ended, beside its answer: counts, a record, and the latest ones."""
+
+from time import time
+from typing import Protocol
+
+from tooldispatchd.agent.calls.call import Plan
+from tooldispatchd.agent.faults import SHOWN_NAME
+from tooldispatchd.agent.runtime import DaemonState
+from tooldispatchd.agent.session.lineage import Lineage
+from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit
+from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.calls.recent import RecentCall
+from tooldispatchd.calls.tally import outcome_word
+from tooldispatchd.wire.session import SessionMachine
+
+
+class EndingSession(Protocol):
+    """`Session`, as its ended calls are told apart."""
+
+    number: int
+    profile: str
+    machine: SessionMachine
+    lineage: Lineage | None
+    audit: SessionAudit | None
+
+
+def note_ended(
+    session: EndingSession, state: DaemonState, call: AuditedCall, outcome: Outcome, *, took_s: float, plan: Plan | None
+) -> None:
+    """A request was answered, after so long; `plan` is None where no tool was found for it."""
+    lineage = session.lineage
+    state.tallies.of(plan).note(outcome, took_s)
+    recent = RecentCall(
+        session=session.number,
+        id=call.id,
+        # Whatever its agent called it.
+        tool=call.name[:SHOWN_NAME],
+        ended_at=time(),
+        took_s=took_s,
+        outcome=outcome_word(outcome),
+        profile=session.profile,
+        agent=session.machine.agent,
+        kind=None if plan is None else plan.kind,
+        provider=None if plan is None else plan.provider,
+        parent=None if lineage is None else lineage.parent,
+        root=None if lineage is None else lineage.account.number,
+    )
+    state.recent.note(recent)
+    if session.audit is not None:
+        session.audit.note(call, outcome, took_s, plan)

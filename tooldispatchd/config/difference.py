@@ -1,0 +1,69 @@
+"""What two configurations differ in: keys, and of values only those that can hold no secret."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.config.config_report import printable
+
+# Below a table of a name: a server's environment, say. What differs within one is told as one difference.
+MAX_DEPTH: Final = 3
+# A file that was replaced by another differs in everything.
+MAX_TOLD: Final = 50
+
+
+def differences(before: Catalog, after: Catalog) -> list[str]:
+    """A line for each key that was added, removed or changed: `limits.call_s: 60.0 → 30.0`, `tools.echo: new`.
+
+    Texts and lists are not shown: the key alone says that they changed. What was read from elsewhere, such as a token
+    in a file or the signature of a function, is told of by what it belongs to.
+    """
+    told = [*_in_tables(_tables(before), _tables(after), ()), *_read_elsewhere(before, after)]
+    more = len(told) - MAX_TOLD
+    return [*told[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]
+
+
+def _tables(catalog: Catalog) -> Mapping[str, object]:
+    tables = msgspec.to_builtins(catalog.config, builtin_types=(bytes,))
+    assert isinstance(tables, dict)
+    return tables
+
+
+def _in_tables(before: Mapping[str, object], after: Mapping[str, object], above: tuple[str, ...]) -> Iterator[str]:
+    for key in dict.fromkeys((*before, *after)):
+        path = (*above, key)
+        where = printable(".".join(path))
+        if key not in before:
+            yield f"{where}: new"
+        elif key not in after:
+            yield f"{where}: gone"
+        else:
+            old, new = before[key], after[key]
+            if old == new:
+                continue
+            if isinstance(old, dict) and isinstance(new, dict) and len(path) < MAX_DEPTH:
+                yield from _in_tables(old, new, path)
+            elif isinstance(old, bool | int | float) and isinstance(new, bool | int | float):
+                yield f"{where}: {msgspec.json.encode(old).decode()} → {msgspec.json.encode(new).decode()}"
+            else:
+                yield f"{where}: changed"
+
+
+def _read_elsewhere(before: Catalog, after: Catalog) -> Iterator[str]:
+    for name in before.profiles.keys() & after.profiles.keys():
+        if before.tokens.get(name) != after.tokens.get(name):
+            yield f"agents.{name}: its token"
+    for name, server in after.servers.items():
+        old = before.servers.get(name)
+        if old is not None and old.credentials != server.credentials:
+            yield printable(f"mcp.{name}: its credentials")
+    for name, api in after.apis.items():
+        known = before.apis.get(name)
+        if known is not None and known.credentials != api.credentials:
+            yield printable(f"{name}: the credentials of an API")
+    for name, tool in after.tools.items():
+        same = before.tools.get(name)
+        if same is not None and same.spec == tool.spec and same.input_schema != tool.input_schema:
+            yield printable(f"tools.{name}: what it takes")

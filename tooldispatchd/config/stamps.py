@@ -1,0 +1,42 @@
+"""Which files a reading of a configuration looks at, and what they were like: for whoever watches them."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Final
+
+# When its content last changed, which file it is, and its size; None for one that is not there.
+Stamp = tuple[int, int, int] | None
+
+_noted: Final[ContextVar[dict[Path, Stamp] | None]] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[dict[Path, Stamp]]:
+    """Note each file that is looked at in this block, and in this thread, as it is before it is read."""
+    stamps: dict[Path, Stamp] = {}
+    token = _noted.set(stamps)
+    try:
+        yield stamps
+    finally:
+        _noted.reset(token)
+
+
+def note(path: Path) -> None:
+    """A file is about to be read."""
+    stamps = _noted.get()
+    if stamps is not None:
+        whole = path.absolute()
+        # Where one is read twice the first look counts: what it was then is in the catalog too.
+        stamps.setdefault(whole, stamp_of(whole))
+
+
+def stamp_of(path: Path) -> Stamp:
+    """What tells a file from what it was before."""
+    try:
+        status = os.stat(path)  # noqa: PTH116  # half the cost of Path, for each of many files
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size

@@ -1,0 +1,118 @@
+"""The generations of a daemon: what is made of each reading of the configuration, and for how long.
+
+    reading ──▶ PreparedSetup ──▶ Runtime: the latest ──▶ followed by another ──▶ its last session ends ──▶ closed
+
+What a generation needs of the daemon's equipment is kept as long as it lives, by the value of what it is made of: so a
+warm parent, a kept connection or a queue that two generations say alike is one.
+"""
+
+import os
+from collections.abc import Iterable
+from contextlib import ExitStack
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.agent.log import Log
+from tooldispatchd.agent.runtime import Runtime, Services
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.tools.accounts import accounts_of
+from tooldispatchd.agent.tools.servers import preload_ways
+from tooldispatchd.catalog.masker import Masker
+from tooldispatchd.daemon.equipment import Equipment, open_agent_specs
+from tooldispatchd.daemon.source import Reading
+from tooldispatchd.front.front import Front
+
+# Whose the secrets are that the masker has learned of the generations that live.
+CONFIGURATION: Final = "configuration"
+
+
+class PreparedSetup(msgspec.Struct, frozen=True):
+    """A configuration, read and right; `specs` holds the files that its agents are told of.
+
+    `secrets` are the values that it names, which the masker of the daemon is still to learn.
+    """
+
+    reading: Reading
+    setup: Setup
+    specs: ExitStack
+    secrets: frozenset[str]
+    changed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def prepare(reading: Reading, log: Log, masker: Masker, *, changed: Iterable[str] = ()) -> PreparedSetup:
+    """The setup of a reading, with the files that its agents are told of. Raises `EquipmentError`.
+
+    Every generation masks with the one `masker` of the daemon: what one of them knows no other one tells.
+    """
+    catalog = msgspec.structs.replace(reading.catalog, masker=masker)
+    with ExitStack() as specs:
+        # What is imported now is imported before anybody waits for it.
+        preload_ways(catalog)
+        paths = specs.enter_context(open_agent_specs(catalog, os.environ))
+        setup = Setup(catalog, log, uid=os.geteuid(), agent_specs=paths)
+        return PreparedSetup(
+            reading, setup, specs.pop_all(), reading.catalog.masker.secrets, tuple(changed), reading.warnings
+        )
+
+
+class Generations:
+    """The generations of a daemon that live: the latest, and those before it that have sessions."""
+
+    def __init__(
+        self, first: Runtime, prepared: PreparedSetup, equipment: Equipment, masker: Masker, front: Front
+    ) -> None:
+        self.latest = first
+        self.number = 1
+        self._front = front
+        self._equipment = equipment
+        self._masker = masker
+        # With the files and the secrets of each.
+        self._living: dict[Runtime, PreparedSetup] = {first: prepared}
+        self._suit(first.services, prepared.setup)
+        self._keep()
+
+    def __len__(self) -> int:
+        return len(self._living)
+
+    def follow(self, prepared: PreparedSetup) -> None:
+        """From now on sessions that open are of a generation of this; that before it goes with its last session."""
+        setup = prepared.setup
+        before = self.latest
+        self._suit(before.services, setup)
+        self.latest = Runtime(setup, before.services, before.state)
+        self.number += 1
+        self._living[self.latest] = prepared
+        self._keep()
+        before.retire(partial(self._left, before))
+
+    def close(self) -> None:
+        """Remove the files of all; no session is left."""
+        for prepared in self._living.values():
+            prepared.specs.close()
+
+    def _suit(self, services: Services, setup: Setup) -> None:
+        """Give what runs calls the equipment that is there now."""
+        equipment = self._equipment
+        services.programs.equip(equipment.bounds)
+        services.python, services.rest = equipment.python, equipment.rest
+        services.accounts = services.accounts or accounts_of(setup.catalog, os.environ, setup.log)
+        if equipment.tool_lists is not None and services.lender is None:
+            # Few daemons have agents among their tools.
+            from tooldispatchd.agent.subagents import SubAgents  # noqa: PLC0415  # a wing
+
+            services.lender = SubAgents(self._front, equipment.tool_lists)
+
+    def _left(self, runtime: Runtime) -> None:
+        self._living.pop(runtime).specs.close()
+        self._keep()
+
+    def _keep(self) -> None:
+        setups = [each.setup for each in self._living]
+        for planner in (self._equipment.python, self._equipment.rest):
+            if planner is not None:
+                planner.keep(setups)
+        # Sessions of an old one may still say what no other knows.
+        self._masker.learn(CONFIGURATION, frozenset().union(*(each.secrets for each in self._living.values())))

@@ -1,0 +1,120 @@
+"""The places that a daemon listens on now, and how they become others while it runs.
+
+A place that is in the old configuration and in the new one keeps its socket, and with it the connections that wait in
+its queue; whom it admits is looked up anew. New places are open before anything changes, and a channel stays when the
+place goes away that it came in by.
+"""
+
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.config.listen_values import ListenAddress, ListenKind
+from tooldispatchd.daemon.doors import Door, Handed, OpenPlace, Spot, WebDoor, doors_of, open_doors, spot_of
+from tooldispatchd.front.front import Front
+
+# Their descriptors were given to the process, once.
+GIVEN: Final = frozenset({ListenKind.SYSTEMD, ListenKind.FD, ListenKind.STDIO})
+# Of a socket, and of what serves HTTP on it.
+MADE_WITH: Final = ("mode", "owner", "cert", "key")
+AFTER_START: Final = "takes effect when the daemon is started again"
+
+
+class PlaceChange(msgspec.Struct, frozen=True):
+    """What is to be done for places of a new configuration; those of `opened` are open already.
+
+    `kept` have the place as it is now and its doors.
+    """
+
+    opened: list[OpenPlace]
+    kept: list[tuple[OpenPlace, ListenAddress, tuple[Door, ...]]]
+    gone: list[OpenPlace]
+    warnings: list[str]
+
+    @property
+    def changed(self) -> list[str]:
+        """A line for each place that comes or goes."""
+        come = [f"listening on {each.place.text}" for each in self.opened]
+        return [*come, *(f"not listening on {each.place.text} any more" for each in self.gone)]
+
+    def drop(self) -> None:
+        """It is not to be after all."""
+        for each in self.opened:
+            each.close()
+
+
+class OpenPlaces:
+    """See the module. `accepted` is given each connection, with the door that it came in by."""
+
+    def __init__(self, front: Front, handed: Handed, accepted: Callable[[Door, socket.socket], None]) -> None:
+        self._front = front
+        self._handed = handed
+        self._accepted = accepted
+        self._places: dict[Spot, OpenPlace] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anybody may still come in."""
+        return any(place.listeners for place in self._places.values())
+
+    def serve(self, opened: Iterable[OpenPlace]) -> None:
+        """Let agents in at these places."""
+        for place in opened:
+            self._places[spot_of(place.place)] = place
+            for door in place.doors:
+                place.listeners.append(self._front.listen(door.socket, partial(self._accepted, door)))
+
+    def prepare(self, places: Sequence[ListenAddress], catalog: Catalog) -> PlaceChange:
+        """What is to change for these places, of which the new ones are open. Raises `ListenError`."""
+        wanted = {spot_of(place): place for place in places}
+        kept: list[tuple[OpenPlace, ListenAddress, tuple[Door, ...]]] = []
+        gone: list[OpenPlace] = []
+        warnings: list[str] = []
+        for spot, opened in self._places.items():
+            place = wanted.pop(spot, None)
+            if place is not None:
+                made = {name: getattr(opened.place, name) for name in MADE_WITH}
+                different = [name for name, value in made.items() if getattr(place, name) != value]
+                warnings += [f"{place.text}: what has changed of its {name} {AFTER_START}" for name in different]
+                place = msgspec.structs.replace(place, **made)
+                kept.append((opened, place, doors_of(opened, place, self._handed, catalog)))
+            elif opened.place.kind in GIVEN or opened.web is not None:
+                warnings.append(f"{opened.place.text} stays: that it is gone {AFTER_START}")
+            else:
+                gone.append(opened)
+        late = [place for place in wanted.values() if place.kind in GIVEN or place.kind.is_http]
+        warnings += [f"{place.text}: a new place of this kind {AFTER_START}" for place in late]
+        new = [place for place in wanted.values() if place not in late]
+        return PlaceChange(open_doors(new, self._handed, catalog), kept, gone, warnings)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The places, as they are written; a socket of a unit with its name."""
+        return tuple(door.where for place in self._places.values() for door in place.doors)
+
+    @property
+    def web(self) -> list[WebDoor]:
+        """The doors of places for HTTP, in the order in which they were opened."""
+        return [place.web for place in self._places.values() if place.web is not None]
+
+    def take(self, change: PlaceChange) -> None:
+        """Serve what was prepared."""
+        for opened, place, doors in change.kept:
+            opened.place, opened.doors = place, doors
+            if opened.web is not None:
+                opened.web = msgspec.structs.replace(opened.web, place=place, door=doors[0])
+            for listener, door in zip(opened.listeners, doors, strict=True):
+                listener.accepted = partial(self._accepted, door)
+        for each in change.gone:
+            del self._places[spot_of(each.place)]
+            each.close()
+        self.serve(change.opened)
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        for place in self._places.values():
+            place.close()
+        self._places.clear()

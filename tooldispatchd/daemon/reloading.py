@@ -1,0 +1,214 @@
+"""Reading the configuration anew while the daemon runs.
+
+    asked ─▶ read and checked in a thread ─▶ new places opened ─▶ equipment added ─▶ in one step: the new generation
+                        │                           │                   │
+                        └───────── what is wrong, and nothing has changed
+
+Sessions that open from then on are of the new generation, living ones stay of theirs unless they are to be moved. An
+old one is closed when its last session has ended. What only a start can change keeps its value, which is told.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+import trio
+
+from tooldispatchd.agent.log import Log
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.children.family import Family
+from tooldispatchd.config.configuration import ConfigError
+from tooldispatchd.config.difference import differences
+from tooldispatchd.config.stamps import Stamp
+from tooldispatchd.daemon.equipment import Equipment, EquipmentError
+from tooldispatchd.daemon.generations import Generations, PreparedSetup, prepare
+from tooldispatchd.daemon.listeners import ListenError
+from tooldispatchd.daemon.openplaces import AFTER_START, OpenPlaces
+from tooldispatchd.daemon.source import ConfigurationSource
+from tooldispatchd.daemon.systemd import Notifier
+from tooldispatchd.daemon.webside import WebSide
+from tooldispatchd.wire.faults import Code, Fault
+
+# Of `[limits]` those of which the daemon has one account, gate or buffer for all generations.
+FIXED_LIMITS: Final = (
+    "processes",
+    "mcp_opening",
+    "buffered_bytes",
+    "out_buffer_bytes",
+    "stalled_s",
+    "all_stored_bytes",
+    "max_line_bytes",
+)
+FIXED_TABLES: Final = ("audit", "cache", "traces")
+# While a thread reads, the loop gets the interpreter's lock back after this long, and not after Python's own 5 ms.
+SWITCH_S: Final = 0.000_5
+
+
+class ReloadError(Exception):
+    """The configuration was not taken, and nothing has changed. `problems` have the form of `ConfigError.fields`."""
+
+    def __init__(self, summary: str, problems: Sequence[dict[str, object]]) -> None:
+        super().__init__(summary)
+        self.problems = problems
+
+
+class Reloaded(msgspec.Struct, frozen=True):
+    """What a reload has changed, and what takes more than that."""
+
+    changed: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+class Watch(Protocol):
+    """A `watching.FileWatch`."""
+
+    def follow(self, stamps: Mapping[Path, Stamp]) -> None: ...
+
+
+class Reloader:
+    """Reads the configuration anew when it is asked to, one reading at a time."""
+
+    def __init__(
+        self,
+        source: ConfigurationSource,
+        generations: Generations,
+        equipment: Equipment,
+        listening: OpenPlaces,
+        *,
+        move_sessions: Callable[[], Awaitable[None]],
+        web: WebSide,
+        family: Family,
+        log: Log,
+        notifier: Notifier,
+    ) -> None:
+        self._source = source
+        self._generations = generations
+        self._equipment = equipment
+        self._listening = listening
+        self._move_sessions = move_sessions
+        self._web = web
+        self._family = family
+        self._log = log
+        self._notifier = notifier
+        self._one = trio.Lock()
+        self._wanted = trio.Event()
+        self._watch: Watch | None = None
+
+    def ask(self) -> None:
+        """Have it read soon; asked again before it has begun, it is read once."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Read it whenever that was asked for; what is wrong is in the log. Runs until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._watch_files(nursery)
+                await self._wanted.wait()
+                self._wanted = trio.Event()
+                with suppress(ReloadError):
+                    await self.reload()
+
+    def _watch_files(self, nursery: trio.Nursery) -> None:
+        """Watch the files that were read last, where the configuration says so."""
+        is_wanted = self._generations.latest.setup.catalog.config.daemon.watch
+        if is_wanted and self._watch is None:
+            from tooldispatchd.daemon.watching import FileWatch  # noqa: PLC0415  # few daemons watch theirs
+
+            try:
+                self._watch = FileWatch(self._log, self.ask)
+            except OSError as error:
+                self._log.warning("files not watched", why=error.strerror)
+                return
+            nursery.start_soon(self._watch.run)
+        if self._watch is not None:
+            self._watch.follow(self._source.stamps if is_wanted else {})
+
+    async def reload(self, *, applies: bool = False) -> Reloaded:
+        """Take what the files say now. Raises `ReloadError`, with what is wrong in the log too.
+
+        If it `applies` to sessions that are open, these go on under it.
+        The loop goes on meanwhile; it waits for a reload that is under way.
+        """
+        async with self._one:
+            self._notifier.reloading()
+            try:
+                reloaded = await self._reload()
+                if applies:
+                    await self._move_sessions()
+            except (ConfigError, ListenError, EquipmentError) as error:
+                said: list[dict[str, object]] = [{"why": str(error)}]
+                problems = error.fields() if isinstance(error, ConfigError) else said
+                self._log.error("configuration not reloaded", why=str(error).partition("\n")[0], problems=problems)
+                raise ReloadError(str(error), problems) from error
+            except Exception as error:  # guard: whatever a reading stumbles over, the generation of before goes on
+                incident = self._log.incident("reload failed", error)
+                why = f"a defect of the daemon, incident {incident}"
+                raise ReloadError(why, [{"why": why, "incident": incident}]) from error
+            finally:
+                self._notifier.reloaded()
+            return reloaded
+
+    async def answer(self, applies: bool) -> dict[str, object] | Fault:  # noqa: FBT001  # as administrators ask
+        """As `reload`, for an administrator: what has changed, or what is wrong."""
+        try:
+            return msgspec.structs.asdict(await self.reload(applies=applies))
+        except ReloadError as error:
+            return Fault(Code.INVALID_REQUEST, str(error), {"problems": error.problems})
+
+    async def _reload(self) -> Reloaded:
+        with self._family.strangers():
+            prepared = await trio.to_thread.run_sync(self._prepare, abandon_on_cancel=True)
+        try:
+            change = self._listening.prepare(prepared.reading.places, prepared.setup.catalog)
+            try:
+                await self._equipment.suit(prepared.setup)
+            except BaseException:
+                change.drop()
+                raise
+        except BaseException:
+            prepared.specs.close()
+            raise
+        # From here on nothing fails and nothing is waited for.
+        self._generations.follow(prepared)
+        self._listening.take(change)
+        self._web.renew(self._listening.web, prepared.setup.catalog)
+        told = Reloaded((*prepared.changed, *change.changed), (*prepared.warnings, *change.warnings))
+        for warning in told.warnings:
+            self._log.warning("configuration", detail=warning)
+        self._log.info("configuration reloaded", generation=self._generations.number, changed=told.changed)
+        return told
+
+    def _prepare(self) -> PreparedSetup:
+        """Read it, in a thread."""
+        usual_s = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
+        try:
+            before = self._generations.latest.setup
+            reading = self._source.read()
+            catalog, fixed = with_fixed(reading.catalog, before.catalog)
+            changed = differences(before.catalog, catalog)
+            return prepare(
+                msgspec.structs.replace(reading, catalog=catalog, warnings=(*reading.warnings, *fixed)),
+                self._log,
+                before.catalog.masker,
+                changed=changed,
+            )
+        finally:
+            sys.setswitchinterval(usual_s)
+
+
+def with_fixed(catalog: Catalog, before: Catalog) -> tuple[Catalog, list[str]]:
+    """The catalog with the old value of all that only a start can change; and a sentence for each that was changed."""
+    config, old = catalog.config, before.config
+    limits = {name: getattr(old.limits, name) for name in FIXED_LIMITS}
+    changed = [f"limits.{name}" for name, value in limits.items() if getattr(config.limits, name) != value]
+    tables = {name: getattr(old, name) for name in FIXED_TABLES}
+    changed += [f"[{name}]" for name, value in tables.items() if getattr(config, name) != value]
+    if not changed:
+        return catalog, []
+    config = msgspec.structs.replace(config, limits=msgspec.structs.replace(config.limits, **limits), **tables)
+    sentences = [f"{each} stays as it was: what has changed of it {AFTER_START}" for each in changed]
+    return msgspec.structs.replace(catalog, config=config), sentences

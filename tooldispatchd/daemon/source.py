@@ -1,0 +1,69 @@
+"""Where a daemon's configuration comes from, and one reading of it: whole and right, or not at all."""
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.enforcement import Enforceable, programs
+from tooldispatchd.config.configuration import ConfigError, load
+from tooldispatchd.config.http_places import http_problems, http_warnings
+from tooldispatchd.config.listen_values import ListenAddress, in_a_line, parse_places
+from tooldispatchd.config.stamps import Stamp, noting
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What one reading of the configuration gave. `loaded_at` is in Unix seconds."""
+
+    catalog: Catalog
+    places: tuple[ListenAddress, ...]
+    warnings: tuple[str, ...]
+    sha256: str
+    loaded_at: float
+
+
+class ConfigurationSource:
+    """The file of a configuration, and what the command line says in its place.
+
+    `listen` are the places of the command line, `standing` the one where nobody names any. What the machine can enforce
+    is tried once: it stays as it is, and the daemon has moved to another cgroup since.
+    """
+
+    def __init__(self, path: Path, *, listen: Sequence[str], standing: str) -> None:
+        # The directory of the process stays what it is, and a name in a log should be whole.
+        self.path: Final = path.absolute()
+        self._listen = listen
+        self._standing = standing
+        self._enforceable: Enforceable | None = None
+        # Of each file that the last reading looked at, right or wrong.
+        self.stamps: Mapping[Path, Stamp] = {}
+
+    def read(self) -> Reading:
+        """Read it; raises `ConfigError` with all that is wrong. It takes its time, and may wait for `${command:…}`."""
+        with noting() as self.stamps:
+            return self._read()
+
+    def _read(self) -> Reading:
+        loaded_at = time.time()
+        catalog = load(self.path, os.environ, enforceable=self._enforceable).catalog
+        if any(programs(catalog.config, catalog.profiles, catalog.servers)):
+            self._enforceable = catalog.enforceable
+        found = self._listen or catalog.config.daemon.listen or [self._standing]
+        places, problems = parse_places(found, catalog.profiles)
+        if problems := problems or [*http_problems(places, catalog)]:
+            raise ConfigError("\n".join(f"tooldispatchd: --listen {in_a_line(problem)}" for problem in problems))
+        warnings = (*catalog.warnings, *(http_warnings(places) if self._listen else ()))
+        return Reading(catalog, tuple(places), warnings, _digest(self.path), loaded_at)
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        # It was there a moment ago.
+        return ""

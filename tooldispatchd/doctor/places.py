@@ -1,0 +1,179 @@
+"""How it is with the places to listen: each could be bound, or a daemon answers there. A running one is not disturbed.
+
+A Unix socket is asked with a `ping`, which opens no session; a daemon that does not answer is stopped, or hangs. That
+a port is free is found out by binding it without listening, and only where nobody listens.
+"""
+
+import errno
+import os
+import socket
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.client.reach import find_socket, reach
+from tooldispatchd.config.listen_values import ListenAddress, ListenKind, parse_places, quote_path
+from tooldispatchd.daemon.doors import peer_of
+from tooldispatchd.doctor.diagnosis import Diagnosis, Health
+from tooldispatchd.doctor.examiner import Examiner, aside
+
+# A daemon answers a ping within a turn of its loop.
+ANSWER_S: Final = 3.0
+_PING: Final = b'{"__port":"ping"}\n'
+MAX_ANSWER: Final = 4096
+RUNTIME: Final = ("/run", "/var/run")
+
+
+def place_examiners(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[Examiner]:
+    """A check for each place that `serve` would listen on."""
+    written = catalog.config.daemon.listen or (f"unix:{quote_path(find_socket(environ))}",)
+    places, problems = parse_places(written, catalog.profiles)
+    for problem in problems:
+        # The environment's: the file's own stop the start.
+        found = Diagnosis(part="place", name=str(problem.value), health=Health.WRONG, said=problem.why)
+        yield Examiner("place", found.name, aside(partial(msgspec.structs.replace, found)))
+    for place in places:
+        yield Examiner("place", place.text, aside(partial(examine_place, place, environ)))
+
+
+def examine_place(place: ListenAddress, environ: Mapping[str, str]) -> Diagnosis:
+    """How it is with one place; blocks for some seconds at most."""
+    if place.kind is ListenKind.ABSTRACT:
+        return _examine_socket(place, f"@{place.name}") or _of(place, "free")
+    if place.kind in {ListenKind.HTTP, ListenKind.HTTPS}:
+        return _examine_port(place)
+    if place.kind not in {ListenKind.UNIX, ListenKind.HTTP_UNIX}:
+        return _of(place, "handed over at the start: nothing to look at")
+    return _examine_path(place, Path(place.name), environ)
+
+
+def _of(
+    place: ListenAddress, said: str, health: Health = Health.FINE, advice: str | None = None, **facts: object
+) -> Diagnosis:
+    return Diagnosis(part="place", name=place.text, health=health, said=said, advice=advice, facts=facts)
+
+
+def _wrong(place: ListenAddress, said: str, advice: str, **facts: object) -> Diagnosis:
+    return _of(place, said, Health.WRONG, advice, **facts)
+
+
+# --- Unix sockets ---
+
+
+def _examine_path(place: ListenAddress, path: Path, environ: Mapping[str, str]) -> Diagnosis:
+    try:
+        above = path.parent.stat()
+    except FileNotFoundError:
+        return _examine_missing(place, path.parent, environ)
+    except OSError as error:
+        return _wrong(place, f"its directory cannot be looked at: {error.strerror}", "run this as the daemon's user")
+    if above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX:
+        advice = f"chmod o-w {path.parent}"
+        return _wrong(place, "anyone may write its directory, and put a socket in its place", advice)
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        status = None
+    except OSError as error:
+        return _wrong(place, f"it cannot be looked at: {error.strerror}", "run this as the daemon's user")
+    if status is not None and not stat.S_ISSOCK(status.st_mode):
+        return _wrong(place, "something that is no socket stands there", "move it away, or choose another path")
+    found = None if status is None else _examine_socket(place, str(path))
+    if found is not None:
+        return found
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        advice = "run the daemon as a user who may, or change the directory's owner"
+        return _wrong(place, f"user {os.geteuid()} may not write its directory", advice)
+    if status is not None and status.st_uid != os.geteuid() and place.owner is None:
+        return _wrong(place, f"a stale socket of user {status.st_uid} stands there", f"rm {path}")
+    return _of(place, "free" if status is None else "free: the stale socket there is replaced at the start")
+
+
+def _examine_missing(place: ListenAddress, directory: Path, environ: Mapping[str, str]) -> Diagnosis:
+    named = (environ.get("XDG_RUNTIME_DIR", ""), *environ.get("RUNTIME_DIRECTORY", "").split(":"))
+    if str(directory.parent) not in {*RUNTIME, *(each for each in named if each)}:
+        return _wrong(place, f"there is no directory {directory}", f"mkdir -p {directory}")
+    if os.access(directory.parent, os.W_OK | os.X_OK):
+        return _of(place, "free; its directory is made at the start")
+    advice = "a unit of systemd has RuntimeDirectory=; else mkdir it for the daemon's user, or choose another path"
+    return _wrong(place, f"user {os.geteuid()} may not make its directory {directory}", advice)
+
+
+def _examine_socket(place: ListenAddress, address: str) -> Diagnosis | None:
+    """Who listens on a Unix socket, and whether a daemon answers there; None where nobody does."""
+    began = time.monotonic()
+    try:
+        connection = reach(address, within_s=ANSWER_S)
+    except OSError as error:
+        if error.errno in {errno.ECONNREFUSED, errno.ENOENT}:
+            return None
+        if error.errno == errno.EAGAIN:
+            return _wrong(place, "whoever listens there does not accept", "end that process: fuser, ss -xlp")
+        advice = "run this as a user who may connect there"
+        return _wrong(place, f"it cannot be connected to: {error.strerror}", advice)
+    with connection:
+        pid = None
+        with suppress(OSError):
+            pid = peer_of(connection).pid
+        whose = f"pid {pid}" if pid else "a process that cannot be seen"
+        if place.kind is ListenKind.HTTP_UNIX:
+            return _of(place, f"{whose} listens there", pid=pid)
+        if _state_of(pid) == "T":
+            said = f"the process that listens there ({whose}) is stopped (SIGSTOP)"
+            return _wrong(place, said, f"kill -CONT {pid}", pid=pid)
+        connection.settimeout(ANSWER_S)
+        try:
+            connection.sendall(_PING)
+            answer = connection.recv(MAX_ANSWER)
+        except OSError:
+            answer = b""
+    if b'"pong"' in answer or b'"not_authenticated"' in answer or b'"too_many"' in answer:
+        took_ms = (time.monotonic() - began) * 1000
+        said = f"a daemon answers there ({whose}); serve cannot take it a second time"
+        return Diagnosis(part="place", name=place.text, said=said, took_ms=took_ms, facts={"pid": pid})
+    if answer:
+        return _wrong(place, f"{whose} listens there, and is no daemon of this kind", "choose another path", pid=pid)
+    said = f"the process that listens there ({whose}) does not answer within {ANSWER_S:g} s"
+    return _wrong(place, said, "look at its log; kill it, and start it anew", pid=pid)
+
+
+def _state_of(pid: int | None) -> str:
+    """The state of a process, as in proc(5): T is stopped; empty where it cannot be told."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
+# --- ports ---
+
+
+def _examine_port(place: ListenAddress) -> Diagnosis:
+    family = socket.AF_INET6 if ":" in place.name else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As the daemon does.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((place.name, place.port))
+        except OSError as error:
+            return _unbound(place, error)
+    return _of(place, "free")
+
+
+def _unbound(place: ListenAddress, error: OSError) -> Diagnosis:
+    if error.errno == errno.EADDRINUSE:
+        advice = "if that is not this daemon, end it, or choose another port: ss -tlnp says whose it is"
+        return _of(place, "somebody listens there", Health.WARNING, advice)
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        advice = "choose a port from 1024 on, or give the daemon CAP_NET_BIND_SERVICE"
+        return _wrong(place, f"user {os.geteuid()} may not bind it", advice)
+    if error.errno == errno.EADDRNOTAVAIL:
+        return _wrong(place, "this machine has no such address", "correct the address: ip addr lists them")
+    return _wrong(place, f"it cannot be bound: {error.strerror}", "choose another place")

@@ -14,6 +14,8 @@ SERVERS := build/servers
 BRIDGES := build/bench
 # What some tests shut programs in with, beside Landlock.
 BUBBLEWRAP := build/bubblewrap
+# What reads the daemon's metrics, and checks the rules for it.
+PROMETHEUS := build/prometheus
 NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/null))
 # flake8-async takes files only, a third of a second for each: it gets those that have anything to do with tasks, on all
 # cores. Naming a rule to leave out brings in the optional ones (ASYNC9), which contradict trio's synchronous methods. A
@@ -23,7 +25,7 @@ WITH_TASKS = grep --recursive --include='*.py' --files-with-matches --word-regex
 FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async
 # One file more at a time than there are cores, since most wait for a process that they started; the tests of one file
 # stay together, since some share what they set up, and keep the order that tests/conftest.py gives them.
-PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin" $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --quiet \
+PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin:$(CURDIR)/$(PROMETHEUS)/usr/bin" $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --quiet \
 	--numprocesses=$$(($$(nproc) + 1))
 
 # Where it is set, each of a thousand processes would compile what it imports.
@@ -50,7 +52,7 @@ demo: install ## show an agent calling inline, process and MCP tools through a d
 
 # The tests come last: their closing line is what a reader looks for. What they need is fetched while the checks run.
 test: install ## everything that must pass: the checks, then the tests
-	$(MAKE) --no-print-directory --jobs=4 --output-sync check servers $(BUBBLEWRAP)/.tried
+	$(MAKE) --no-print-directory --jobs=4 --output-sync check servers $(BUBBLEWRAP)/.tried $(PROMETHEUS)/.tried
 	$(PYTEST)
 
 test-servers: servers ## only the tests against MCP servers and clients that others wrote
@@ -65,6 +67,12 @@ $(BUBBLEWRAP)/.tried:
 	mkdir -p $(@D)
 	command -v bwrap >/dev/null || (cd $(@D) && apt-get download --quiet bubblewrap && dpkg -x bubblewrap_*.deb .) \
 		|| echo "there is no bubblewrap: its tests are skipped" >&2
+	touch $@
+
+$(PROMETHEUS)/.tried:
+	mkdir -p $(@D)
+	command -v prometheus >/dev/null || (cd $(@D) && apt-get download --quiet prometheus && dpkg -x prometheus_*.deb .) \
+		|| echo "there is no prometheus: its tests are skipped" >&2
 	touch $@
 
 # The lock is complete, and pip would look for an extra that it names as if for another package.
@@ -115,8 +123,9 @@ conformance: install ## play every transcript with the daemon on each kind of ch
 	$(BIN)/python -m tests.conformance
 
 # What is found is written under build/fuzz, with the command that plays it again.
-fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=seconds)
+fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=seconds), and for schedules that break its steps
 	$(BIN)/python -m tests.fuzz --seconds $(or $(FUZZ_S),600)
+	PIPELINE_EXAMPLES=$(or $(PIPELINE_EXAMPLES),5000) $(BIN)/python -m pytest -p no:xdist -q tests/agent/steps/test_pipeline_schedules.py
 
 properties: install ## try every property with four times the examples of `make test`, minutes of it
 	PROPERTIES=all $(PYTEST) -m hypothesis
@@ -129,6 +138,7 @@ protocol: install ## write what follows from the registry of protocol/ and from 
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m docs.render
 	$(BIN)/python -m docs.settings
+	$(BIN)/python -m docs.metrics
 
 # One lock for every supported Python: the markers say what each of them needs. The compiler lives in a directory of
 # its own, since nothing that is locked may depend on it.

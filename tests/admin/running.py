@@ -23,6 +23,7 @@ class Running:
         self.channels = 1
         self.is_stopping = False
         self.longest_turn = (0.0021, "front")
+        self.turned_away = self.lost_lines = self.turns_taken = 0
         self.log_output = LogOutput(LogSink(NO_DESCRIPTOR), render_json, level=LEVELS["info"])
         self.log = DaemonLog(self.log_output, {})
         self.reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None = None

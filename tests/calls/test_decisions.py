@@ -4,21 +4,22 @@ from hypothesis import strategies as st
 from tooldispatchd.calls.decisions import MAX_REMEMBERED, Approval, Decisions, not_approved
 from tooldispatchd.wire.faults import Fault
 
-KEYS = st.tuples(st.sampled_from("ab"), st.sampled_from("12"))
+KEYS = st.tuples(st.sampled_from("ab"), st.sampled_from(["1", "2", None]))
 
 
 @given(st.lists(st.tuples(KEYS, st.booleans())))
-def test_the_last_verdict_on_an_input_of_a_tool_is_the_one_that_is_found(
-    verdicts: list[tuple[tuple[str, str], bool]],
+def test_the_last_verdict_on_an_input_holds_and_where_there_is_none_that_on_all_of_the_tool(
+    verdicts: list[tuple[tuple[str, str | None], bool]],
 ) -> None:
     decisions, last = Decisions(), dict(verdicts)
     for (tool, digest), allows in verdicts:
-        decisions.remember(tool, digest, Approval("boss", digest) if allows else not_approved(tool, "no"))
+        decided = Approval("boss", digest or "another") if allows else not_approved(tool, "no")
+        decisions.remember(tool, digest, decided)
     for tool, digest in ((tool, digest) for tool in "ab" for digest in "12"):
-        found = decisions.find(tool, digest)
-        if (tool, digest) not in last:
+        found, allows_it = decisions.find(tool, digest), last.get((tool, digest), last.get((tool, None)))
+        if allows_it is None:
             assert found is None
-        elif last[tool, digest]:
+        elif allows_it:
             assert found == Approval("boss", digest, remembered=True)
         else:
             assert isinstance(found, Fault)

@@ -59,9 +59,12 @@ def test_of_a_killed_daemon_nothing_is_left_and_the_next_one_stores_again(
         assert json.loads(str(answer["content"]))["tool_output"]["bytes"] == 2000
         [file] = outputs.glob("daemon-*/1")
         assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("x" * 2000, 0o600)
-        # One whose program still writes it.
+        # One whose program still writes it, and some that checkers do.
         agent.say({"id": "2", "name": "endless", "input": "y" * 3000})
         until(lambda: [file.stat().st_size for file in outputs.glob("daemon-*/2")] == [3000])
+        for number in range(3):
+            agent.say({"id": f"large-{number}", "name": "echo", "input": "x" * 300_000})
+        until(lambda: len(list(outputs.glob("daemon-*/*"))) > 2)
         daemon.process.kill()
         daemon.process.wait()
         until(lambda: not list(outputs.iterdir()))

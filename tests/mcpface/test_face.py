@@ -25,7 +25,7 @@ def test_initialize_opens_a_session_and_is_answered_when_it_is_ready() -> None:
         "capabilities": ["value", "servers"],
         "profile": "web",
         "token": "secret",
-        "answers": ["elicitation"],
+        "answers": ["elicitation", "approve"],
         "max_output": 2**40,
     }
     assert stage.told() == []

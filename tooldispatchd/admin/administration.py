@@ -57,6 +57,7 @@ class Administration:
             "calls": views.calls,
             "servers": views.servers,
             "tools": views.tools,
+            "metrics": views.metrics,
         }
         self._acts = acts = Acts(daemon, latest)
         self._changes: Final[dict[str, Callable[[AdminReq], Awaitable[Made]]]] = {

@@ -14,6 +14,7 @@ from tooldispatchd.admin.status import status_view
 from tooldispatchd.admin.tools import tool_counts
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import RunningDaemon
+from tooldispatchd.metrics.rendering import pieces
 from tooldispatchd.wire.messages import AdminReq
 
 
@@ -65,6 +66,12 @@ class Views:
             tallies, lambda tally: (tool_counts(tally, in_flight[tally.name, tally.kind, tally.provider]),)
         )
         return _lists(tools=entries)
+
+    async def metrics(self, _asked: AdminReq) -> bytes:
+        """What was counted, as Prometheus reads it."""
+        runtime = self._latest()
+        text = "".join([piece async for piece in in_turns(pieces(self._daemon, runtime))])
+        return runtime.setup.catalog.masker.mask_bytes(msgspec.json.encode({"text": text}))
 
     def _entries(self) -> EntryList:
         return EntryList(self._latest().setup.catalog.masker)

@@ -1,4 +1,4 @@
-"""What was decided about calls of one session, and is meant for later ones: this input of this tool. Pure."""
+"""What was decided about calls of one session, and is meant for later ones: this input of a tool, or all. Pure."""
 
 from typing import Final
 
@@ -21,24 +21,24 @@ class Approval(msgspec.Struct, frozen=True):
 
 
 class Decisions:
-    """By tool and digest of the input."""
+    """By tool, and by the digest of the input where they are not about all inputs."""
 
     __slots__ = ("_decided",)
 
     def __init__(self) -> None:
-        self._decided: dict[tuple[str, str], Approval | Fault] = {}
+        self._decided: dict[tuple[str, str | None], Approval | Fault] = {}
 
     def find(self, tool: str, sha256: str) -> Approval | Fault | None:
-        """What was decided; None where nothing was, or it is forgotten."""
-        return self._decided.get((tool, sha256))
+        """What was decided of this input, or else of all; None where nothing was, or it is forgotten."""
+        decided = self._decided.get((tool, sha256)) or self._decided.get((tool, None))
+        return Approval(decided.by, sha256, remembered=True) if isinstance(decided, Approval) else decided
 
-    def remember(self, tool: str, sha256: str, decided: Approval | Fault) -> None:
-        """Decide so from now on."""
+    def remember(self, tool: str, sha256: str | None, decided: Approval | Fault) -> None:
+        """Decide so from now on; of all inputs where `sha256` is None."""
         self._decided.pop((tool, sha256), None)
         if len(self._decided) >= MAX_REMEMBERED:
             del self._decided[next(iter(self._decided))]
-        remembered = decided if isinstance(decided, Fault) else Approval(decided.by, sha256, remembered=True)
-        self._decided[tool, sha256] = remembered
+        self._decided[tool, sha256] = decided
 
 
 def not_approved(tool: str, why: str, reason: str | None = None) -> Fault:

@@ -11,7 +11,7 @@ are decoded late, since their form depends on the request. Not thread-safe; both
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -98,11 +98,11 @@ AnswerT = TypeVar("AnswerT", Ready, ShownReady, ToolResp, Tools, ShownTools, Wri
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent's answer to `approve_req`: `remember` asks the daemon not to ask again for similar calls."""
+    """An agent's answer to `approve_req`: `remember` has it hold for this input later on, or for all of the tool."""
 
     allow: bool
     reason: str | None = None
-    remember: bool = False
+    remember: bool | Literal["tool"] = False
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -42,6 +42,7 @@ from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog, LogOutput
 from tooldispatchd.daemon.openplaces import OpenPlaces
 from tooldispatchd.daemon.reloading import Reloader
+from tooldispatchd.daemon.scraping import ScrapeSide
 from tooldispatchd.daemon.source import ConfigurationSource, Reading
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
 from tooldispatchd.daemon.webside import WebSide, open_web_side
@@ -78,6 +79,7 @@ class LongestTurn(trio.abc.Instrument):
     """
 
     def __init__(self) -> None:
+        self.count = 0
         self.took_s = 0.0
         self.name = ""
         self._began = thread_time()
@@ -87,6 +89,7 @@ class LongestTurn(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         took_s = thread_time() - self._began
+        self.count += 1
         if took_s > self.took_s:
             self.took_s = took_s
             self.name = task.name[:MAX_NAME_CHARS]
@@ -119,6 +122,7 @@ class Daemon:
         self._notifier = notifier
         self._web = web
         self.places: Final = OpenPlaces(front, handed, self._accept)
+        self._scrapes = ScrapeSide(self, latest, runtime.services.home)
         self._hosts: set[ChannelHost] = set()
         self._channels: set[Channel | StreamChannel] = set()
         self._pairs = 0
@@ -130,6 +134,7 @@ class Daemon:
         self._stopping = trio.Event()
         self._emptied = trio.Event()
         self._is_signalled = False
+        self.turned_away = 0
         # A daemon that never had one cannot lose it.
         self._has_terminal = has_terminal()
         self.is_forced = False
@@ -162,6 +167,9 @@ class Daemon:
             channel.open(host, closed=partial(self._pair_closed, channel))
 
     def _accept(self, door: Door, connection: socket.socket) -> None:
+        if door.metrics is not None:
+            self._scrapes.accept(door.metrics, connection)
+            return
         visitor = accepted_from(connection)
         # One of the web process is nobody's.
         is_admitted = self._web.is_child(visitor.pid) if door.is_web else door.entrance.admits(visitor)
@@ -220,6 +228,7 @@ class Daemon:
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
         machine = ChannelMachine(self.latest().setup.limits.max_line_bytes)
         machine.outgoing.append(fault_line(fault, line=0))
+        self.turned_away += 1
         # The peer may have gone already, as it is told to.
         with connection, suppress(OSError):
             connection.send(machine.take_whole(), socket.MSG_DONTWAIT)
@@ -271,6 +280,16 @@ class Daemon:
     def is_stopping(self) -> bool:
         """Whether it drains."""
         return self._stopping.is_set()
+
+    @property
+    def lost_lines(self) -> int:
+        """How many lines of the log could not be written."""
+        return self._log.lost
+
+    @property
+    def turns_taken(self) -> int:
+        """How many steps all tasks have made."""
+        return self.turns.count
 
     @property
     def longest_turn(self) -> tuple[float, str]:

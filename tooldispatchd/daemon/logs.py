@@ -38,6 +38,7 @@ class LogSink:
         self._socket: socket.socket | None = None
         self._fd = -1
         self.dropped = 0
+        self.lost = 0  # of all lines
         # Where it cannot be opened there is no other place to say so.
         with suppress(OSError):
             mode = os.fstat(fd).st_mode
@@ -65,6 +66,7 @@ class LogSink:
                 os.write(self._fd, line)
         except OSError:
             self.dropped += 1
+            self.lost += 1
         else:
             self.dropped = 0
 
@@ -87,6 +89,11 @@ class LogOutput:
         self._sink = sink
         self._render = render
         self._masker = masker
+
+    @property
+    def lost(self) -> int:
+        """How many lines could not be written."""
+        return self._sink.lost
 
     @property
     def level(self) -> str:
@@ -132,6 +139,11 @@ class DaemonLog:
     def __init__(self, output: LogOutput, fields: dict[str, object]) -> None:
         self.output: Final = output
         self._fields = fields
+
+    @property
+    def lost(self) -> int:
+        """How many lines of the daemon's whole log could not be written."""
+        return self.output.lost
 
     @property
     def tells_calls(self) -> bool:

@@ -58,13 +58,18 @@ class DaemonLine(msgspec.Struct):
     servers: list[PassedServer] = []
     # fault
     detail: str | None = None
-    # ask, server_note
+    # ask, approve_req, server_note
     kind: str | None = None
     method: str | None = None
     params: Raw | UnsetType = UNSET
     call: str | None = None
     key: str | None = None
     more: bool = False
+    name: str | None = None
+    input: Raw = Raw(b"null")
+    reason: str | None = None
+    sha256: str | None = None
+    caller: dict[str, str] | None = None
 
 
 class ToldFault(msgspec.Struct):
@@ -213,10 +218,15 @@ class DaemonSide:
             self._say({"__port": "tool_background", "id": wire_id})
 
     def respond(self, id_: str, fields: dict[str, object]) -> None:
-        """Answer a question of the daemon; an answer that is too long refuses."""
+        """Answer a question of a server; an answer that is too long refuses."""
         head = {"__port": "ask_resp", "id": id_}
         if self.phase is Phase.OPEN and not self._say({**head, **fields}):
             self._say({**head, "refuse": "the answer is too long"})
+
+    def decide(self, id_: str, verdict: dict[str, object]) -> None:
+        """Say whether a call may run."""
+        if self.phase is Phase.OPEN:
+            self._say({"__port": "approve_resp", "id": id_, **verdict})
 
     def take(self, text: bytes) -> None:
         """Take one line; one that cannot be read, or is not ours, is ignored."""

@@ -34,7 +34,7 @@ from tooldispatchd.mcpface.toolcalls import ToolCalls
 # A client gives up its start after 10 s and more; a session whose servers take longer is told of without instructions.
 OPENING_S: Final = 5.0
 # In the stateless revision each request says what its client answers: the session is asked everything.
-_ANY: Final = ["elicitation", "sampling", "roots"]
+_ANY: Final = ["elicitation", "sampling", "roots", "approve"]
 
 
 class _Method(msgspec.Struct, frozen=True):
@@ -182,6 +182,8 @@ class Face:
         known = REVISIONS.get(request.params.protocol_version)
         self._client.revision = R2025_11 if known is None or known.is_stateless else known
         self._client.offer = request.params.capabilities or ClientOffer()
+        if not self._client.revision.has_elicitation:
+            self._client.offer.elicitation = None
         request.revision = self._client.revision
         if self._daemon.phase in (Phase.NEW, Phase.REFUSED):
             self._roots.hold()

@@ -1,4 +1,4 @@
-"""What servers ask of a client: elicitation, sampling, or its roots.
+"""What a client is asked: by servers for elicitation, sampling or its roots, and whether calls may run.
 
 A client of a handshake is asked by a request of ours, under the ticket of the call that the question belongs to. One of
 the stateless revision is told `input_required` with all questions of a round: its call goes on in the daemon, and its
@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.mcpface.alarms import Alarms
+from tooldispatchd.mcpface.approvals import NO_FORMS, form_of, verdict_of
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide
 from tooldispatchd.mcpface.jsonrpc import UNREADABLE, WRONG_PARAMS
@@ -23,6 +24,9 @@ from tooldispatchd.mcpface.revisions import ClientOffer
 QUESTION_S: Final = 600.0
 # As many calls as a daemon lets an agent have in flight.
 MAX_PARKED: Final = 256
+
+# The port of a question whether a call may run.
+APPROVE: Final = "approve_req"
 
 # By the kind of a question, which is also the capability that a client needs for it.
 _METHODS: Final = {"elicitation": "elicitation/create", "sampling": "sampling/createMessage", "roots": "roots/list"}
@@ -37,15 +41,21 @@ class _Question:
 
     def __init__(self, line: DaemonLine) -> None:
         self.id = line.id or ""
-        self.kind = line.kind or ""
-        self.params = Raw(b"{}") if isinstance(line.params, UnsetType) else line.params
+        self.is_approval = line.port == APPROVE
         self.is_open = True
+        if self.is_approval:
+            self.kind, self.params = "elicitation", form_of(line)
+        else:
+            self.kind = line.kind or ""
+            self.params = Raw(b"{}") if isinstance(line.params, UnsetType) else line.params
 
     def needs(self, offer: ClientOffer) -> dict[str, object] | None:
         """The capabilities that `offer` lacks for it; None where it may be put."""
         offered: dict[str, Raw] | None = getattr(offer, self.kind) if self.kind in _METHODS else None
-        is_page = self.kind == "elicitation" and _mode(self.params) == "url"
-        if offered is not None and (not is_page or "url" in offered):
+        if self.kind != "elicitation":
+            return {self.kind: {}} if offered is None else None
+        is_page = _mode(self.params) == "url"
+        if offered is not None and ("url" in offered if is_page else offer.has_forms):
             return None
         return {self.kind: {"url": {}} if is_page else {}}
 
@@ -73,7 +83,7 @@ class ClientQuestions:
         self._rounds: dict[int, _Round] = {}
         """By the number of the call."""
         self._states: dict[str, _Round] = {}
-        daemon.listeners["ask"] = self._take
+        daemon.listeners["ask"] = daemon.listeners[APPROVE] = self._take
 
     def knows(self, state: str) -> bool:
         """Whether a retry with this `requestState` is to come."""
@@ -107,6 +117,9 @@ class ClientQuestions:
             self._gather(line, question, stateless)
         elif needs is None:
             self._ask(question, request)
+        elif question.is_approval:
+            question.is_open = False
+            self._daemon.decide(question.id, {"allow": False, "reason": NO_FORMS})
         else:
             # Servers of a handshake ask for roots in passing: no call fails for that.
             if stateless is not None and (line.key is not None or question.kind != "roots"):
@@ -132,7 +145,8 @@ class ClientQuestions:
         # The server's own name for it, where it gave one.
         key = line.key or question.id
         key = f"{key}-{question.id}" if key in round_.open else key
-        if not self._is_answered(question, key, request):
+        # What was said before it was asked was said of another call.
+        if question.is_approval or not self._is_answered(question, key, request):
             round_.open[key] = question
         # A call that is parked already is told of it when it comes back.
         if round_.open and not line.more and not request.is_parked:
@@ -180,6 +194,9 @@ class ClientQuestions:
         if not question.is_open:
             return
         question.is_open = False
+        if question.is_approval:
+            self._daemon.decide(question.id, verdict_of(result))
+            return
         refusal: dict[str, object] = {"refuse": "the client answers no such question"}
         self._daemon.respond(question.id, refusal if result is None else {"result": result})
 

@@ -16,6 +16,7 @@ class Revision(msgspec.Struct, frozen=True):
     has_batches: bool = False
     has_structure: bool = True
     """`structuredContent` and `outputSchema`, `title`, `resource_link` and `_meta` of parts."""
+    has_elicitation: bool = True
     has_tasks: bool = False
     """The experimental ones of the handshake."""
     not_found: int = -32002
@@ -25,9 +26,14 @@ class Revision(msgspec.Struct, frozen=True):
 
 
 R2024_11: Final = Revision(
-    "2024-11-05", has_annotations=False, has_audio=False, has_messages_of_progress=False, has_structure=False
+    "2024-11-05",
+    has_annotations=False,
+    has_audio=False,
+    has_messages_of_progress=False,
+    has_structure=False,
+    has_elicitation=False,
 )
-R2025_03: Final = Revision("2025-03-26", has_batches=True, has_structure=False)
+R2025_03: Final = Revision("2025-03-26", has_batches=True, has_structure=False, has_elicitation=False)
 R2025_06: Final = Revision("2025-06-18")
 R2025_11: Final = Revision("2025-11-25", has_tasks=True)
 R2026_07: Final = Revision("2026-07-28", not_found=-32602, is_stateless=True)
@@ -53,7 +59,13 @@ class ClientOffer(msgspec.Struct, rename="camel"):
     def answers(self) -> list[str]:
         """The `answers` of our `hello`."""
         kinds = {"elicitation": self.elicitation, "sampling": self.sampling, "roots": self.roots}
-        return [kind for kind, offered in kinds.items() if offered is not None]
+        asked = [kind for kind, offered in kinds.items() if offered is not None]
+        return [*asked, "approve"] if self.has_forms else asked
+
+    @property
+    def has_forms(self) -> bool:
+        """Whether it shows forms, which one that says nothing of what it shows does."""
+        return self.elicitation is not None and ("form" in self.elicitation or "url" not in self.elicitation)
 
     @property
     def has_tasks(self) -> bool:

@@ -6,7 +6,7 @@ to an agent leaves out fields at their default.
 """
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -216,7 +216,7 @@ class ApproveResp(msgspec.Struct, tag_field="__port", tag="approve_resp"):
     allow: bool
     agent: AgentName | None = None
     reason: str | None = None
-    remember: bool | None = False
+    remember: bool | Literal["tool"] | None = False
 
 
 class AskResp(msgspec.Struct, tag_field="__port", tag="ask_resp"):

@@ -64,6 +64,10 @@ async def elicited(client):
     return (await called(client, "test_elicitation", arguments={"message": "Who?"})).content[0].text
 
 
+async def approved(client):
+    return (await called(client, "guarded")).content[0].text
+
+
 async def resources(client):
     return [str(each.uri) for each in await client.list_resources()]
 
@@ -83,7 +87,7 @@ async def prompt(client):
 
 async def main():
     async with Client(transport(sys.argv[1]), elicitation_handler=elicit) as client:
-        steps = (pages, typed, blocks, error, progress, cancelled, elicited, resources, read, prompts, prompt)
+        steps = (pages, typed, blocks, error, progress, cancelled, elicited, approved, resources, read, prompts, prompt)
         print(json.dumps({step.__name__: await step(client) for step in steps}))
 
 

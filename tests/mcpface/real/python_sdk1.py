@@ -65,6 +65,10 @@ async def elicited(session):
     return (await session.call_tool("test_elicitation", {"message": "Who?"})).content[0].text
 
 
+async def approved(session):
+    return (await session.call_tool("guarded", {})).content[0].text
+
+
 async def resources(session):
     return [str(each.uri) for each in (await session.list_resources()).resources]
 
@@ -84,7 +88,7 @@ async def prompt(session):
 
 async def main():
     async with connected(sys.argv[1]) as session:
-        steps = (pages, typed, blocks, error, progress, elicited, resources, read, prompts, prompt)
+        steps = (pages, typed, blocks, error, progress, elicited, approved, resources, read, prompts, prompt)
         print(json.dumps({step.__name__: await step(session) for step in steps}))
 
 

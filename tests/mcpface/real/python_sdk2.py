@@ -69,6 +69,10 @@ async def elicited(client):
     return (await client.call_tool("test_elicitation", {"message": "Who?"})).content[0].text
 
 
+async def approved(client):
+    return (await client.call_tool("guarded", {})).content[0].text
+
+
 async def resources(client):
     return [str(each.uri) for each in (await client.list_resources()).resources]
 
@@ -89,7 +93,7 @@ async def prompt(client):
 async def main():
     target = transport(sys.argv[1])
     async with Client(target, mode=sys.argv[2], elicitation_callback=elicit) as client:
-        steps = (pages, typed, blocks, error, progress, cancelled, elicited, resources, read, prompts, prompt)
+        steps = (pages, typed, blocks, error, progress, cancelled, elicited, approved, resources, read, prompts, prompt)
         seen = {step.__name__: await step(client) for step in steps}
         print(json.dumps({**seen, "revision": client.protocol_version}))
 

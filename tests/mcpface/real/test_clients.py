@@ -29,6 +29,10 @@ TOOLS: Final = """
 [tools.double]
 type = "{n: int} -> {twice: int}"
 map = '{"twice": n * 2}'
+[tools.guarded]
+type = "json -> string"
+map = "'ran'"
+approve = "always"
 [tools.stuck]
 command = ["sleep", "86398"]
 call_s = 1000
@@ -38,7 +42,7 @@ CONFIG: Final = TOOLS + "".join(
     for name, revision in (("handshake", "2025-11-25"), ("stateless", "2026-07-28"))
 )
 EXPECTED: Final[dict[str, object]] = {
-    "pages": [1000, 34],
+    "pages": [1000, 35],
     "typed": {"twice": 42},
     "blocks": ["text", "image", "resource"],
     "error": [True, "This tool intentionally returns an error for testing"],
@@ -46,6 +50,8 @@ EXPECTED: Final[dict[str, object]] = {
     "progress": [100],
     "cancelled": True,
     "elicited": 'User response: action=accept, content={"username": "ada", "email": "ada@example.org"}',
+    # Its user accepts whatever is asked, and so the form of the daemon.
+    "approved": "ran",
     "resources": ["test://static-text", "test://static-binary", "test://watched-resource"],
     "read": '{"id": "7", "templateTest": true, "data": "Data for ID: 7"}',
     "prompts": [
@@ -83,7 +89,7 @@ def inspector(expected: Report, *words: str) -> Client:
     return Client("clients", (node(), str(INSPECTOR), "--cli", "TARGET", *words), expected)
 
 
-IN_ONE: Final = EXPECTED | {"pages": [1034]}
+IN_ONE: Final = EXPECTED | {"pages": [1035]}
 PROGRAMS: Final = {
     "Python SDK 1": python("sdk1", {key: EXPECTED[key] for key in EXPECTED if key != "cancelled"}),
     **{

@@ -52,6 +52,7 @@ const steps = {
     }
   },
   elicited: async () => (await call('test_elicitation', { message: 'Who?' })).content[0].text,
+  approved: async () => (await call('guarded')).content[0].text,
   resources: async () => (await client.listResources()).resources.map((each) => each.uri),
   read: async () => (await client.readResource({ uri: 'test://template/7/data' })).contents[0].text,
   prompts: async () => (await client.listPrompts()).prompts.map((each) => each.name),

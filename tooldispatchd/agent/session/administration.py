@@ -85,10 +85,20 @@ class AdministeredLog(Protocol):
 
 
 class RunningDaemon(Protocol):
-    """`Daemon`, as it is shown and ended."""
+    """`Daemon`, as it is shown, counted and ended."""
 
     started_at: float
     """In seconds since 1970."""
+    turned_away: int
+    """Connections that were not served."""
+
+    @property
+    def lost_lines(self) -> int:
+        """Of the log."""
+
+    @property
+    def turns_taken(self) -> int:
+        """Steps of all tasks."""
 
     @property
     def listening(self) -> tuple[str, ...]: ...

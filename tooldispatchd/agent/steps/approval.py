@@ -11,6 +11,7 @@ as it stands in the question, without spaces and with each key once.
 import hashlib
 import math
 from functools import partial
+from typing import Final
 
 import trio
 from msgspec import Raw
@@ -24,6 +25,12 @@ from tooldispatchd.catalog.hookspec import MAX_HOOK_BYTES
 from tooldispatchd.front.timer import Deferred
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import ApproveResp, Caller, Reply
+
+# An agent's author reads it, or whoever wrote the profile.
+NOBODY: Final = (
+    "nobody is there to be asked: its agent does not answer `approve` (an MCP client: `elicitation`), "
+    "and no `approver` of its profile is there"
+)
 
 
 def approve(call: Call, value: Raw, reason: str, *, limit_s: float) -> Fault | Waits | None:
@@ -41,7 +48,7 @@ def approve(call: Call, value: Raw, reason: str, *, limit_s: float) -> Fault | W
         return None
     approver = context.approver()
     if approver is None:
-        return not_approved(tool, "nobody is there to be asked")
+        return not_approved(tool, NOBODY)
     return _Asking(call, approver, digest, limit_s).begin(value, reason)
 
 
@@ -92,7 +99,8 @@ class _Asking:
         decided = Approval(self._by, self._digest) if reply.allow else not_approved(self._tool, why, reply.reason)
         call = self._call
         if reply.remember:
-            call.context.decisions.remember(self._tool, self._digest, decided)
+            digest = None if reply.remember == "tool" else self._digest
+            call.context.decisions.remember(self._tool, digest, decided)
         if isinstance(decided, Fault):
             self._end(decided)
             return

@@ -1,6 +1,7 @@
 """What it costs to count calls, which every call pays; and what a scrape costs, by how many tools there are."""
 
 import timeit
+from collections.abc import Callable
 from contextlib import suppress
 from time import thread_time
 from typing import Final
@@ -10,11 +11,13 @@ import trio
 from benchmarks.harness import Bar, Table, run_alone
 from benchmarks.policy import DONE, SilentLog
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
+from tooldispatchd.agent.session.administration import ReadConfiguration, Reload
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.tally import MAX_TOOLS, ToolTally
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.children.family import open_family
+from tooldispatchd.daemon.logs import LEVELS, LogOutput, LogSink, render_json
 from tooldispatchd.front.timer import Timer
 from tooldispatchd.metrics.rendering import pieces
 
@@ -25,16 +28,14 @@ MOST_PIECE_MS: Final = 10.0
 SCRAPES_EVERY_S: Final = 15.0
 
 
-class Running:
+class NothingRuns:
     """A daemon of which nothing runs."""
 
-    started_at = 0.0
-    listening: tuple[str, ...] = ()
     channels = turned_away = lost_lines = turns_taken = 0
-    is_stopping = False
     longest_turn = (0.0, "")
-
-    def stop(self) -> None: ...
+    log_output = LogOutput(LogSink(-1), render_json, level=LEVELS["info"])
+    reload: Reload | None = None
+    configuration: Callable[[], ReadConfiguration] | None = None
 
 
 class Counted:
@@ -58,7 +59,7 @@ def _counting(rounds: int) -> tuple[float, float]:
 
 def _scrape(runtime: Runtime) -> tuple[float, float, int]:
     """Milliseconds of a whole text, and of its longest piece; its bytes."""
-    text, took, size = pieces(Running(), runtime), [], 0
+    text, took, size = pieces(NothingRuns(), runtime), [], 0
     while True:
         begun = thread_time()
         piece = next(text, None)
@@ -75,7 +76,7 @@ async def _scrapes(rounds: int) -> list[tuple[int, float, float, int]]:
     found = []
     async with open_family() as family, trio.open_nursery() as home:
         log = SilentLog()
-        setup = Setup(catalog, log, logs_calls=False, uid=0)
+        setup = Setup(catalog, log, uid=0)
         services = Services(setup, timer=Timer(log), home=home, family=family)
         for tools in TOOLS:
             runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))

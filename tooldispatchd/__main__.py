@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "status": "show what a running daemon does",
     "end": "end a session, a call or a job of a running daemon",
     "restart": "open the connections to a server anew",
+    "reload": "have a running daemon read its configuration again",
     "metrics": "print what a running daemon has counted, for Prometheus",
     "drain": "have a running daemon end when what runs has ended",
     "level": "set the level of a running daemon's log",

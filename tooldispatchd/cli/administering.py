@@ -13,7 +13,8 @@ TIMEOUT_S: Final = 5.0
 EPILOG: Final = f"""\
 {dialogue.SOCKETS}
 Who may: agents of a profile with admin = true; where no profile has it, the daemon's own user and root.
-exit codes: 0 done; 1 refused, or there is no such thing; 2 usage; 3 the daemon cannot be reached, or does not answer
+exit codes: 0 done; 1 refused, or there is no such thing; 2 usage, or a wrong configuration; 3 the daemon cannot be
+reached, or does not answer
 """
 
 

@@ -10,7 +10,7 @@ import socket
 import stat
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
@@ -198,11 +198,16 @@ def render_json(at: float, level: str, event: str, fields: dict[str, object]) ->
 
 def render_text(at: float, level: str, event: str, fields: dict[str, object]) -> bytes:
     """A line for a terminal, its time the local one."""
-    dim, strong, end = ("", "", "") if os.environ.get("NO_COLOR") else ("\x1b[2m", "\x1b[1m", "\x1b[0m")
+    return readable(at, level, event, fields, is_coloured=not os.environ.get("NO_COLOR")).encode()
+
+
+def readable(at: float, level: str, event: str, fields: Mapping[str, object], *, is_coloured: bool) -> str:
+    """A line for a person, its time the local one."""
+    dim, strong, end = ("\x1b[2m", "\x1b[1m", "\x1b[0m") if is_coloured else ("", "", "")
     colour = COLOURS[level] if end else ""
     said = [f"{dim}{name}={end}{_shown(value)}" for name, value in fields.items()]
     stamp = time.strftime("%H:%M:%S", time.localtime(at))
-    return " ".join([f"{dim}{stamp}{end} {colour}{level:<7}{end} {strong}{event:<24}{end}", *said]).encode()
+    return " ".join([f"{dim}{stamp}{end} {colour}{level:<7}{end} {strong}{event:<24}{end}", *said])
 
 
 def _shown(value: object) -> str:

@@ -57,6 +57,7 @@ class Administration:
             "calls": views.calls,
             "servers": views.servers,
             "tools": views.tools,
+            "config": views.config,
             "metrics": views.metrics,
         }
         self._acts = acts = Acts(daemon, latest)

@@ -7,6 +7,9 @@ import sys
 from tooldispatchd.cli import administering
 from tooldispatchd.cli.dialogue import CommandRefusedError, Dialogue, Line, printable
 
+# It is read whole, and may wait for a vault's command line.
+TIMEOUT_S = 60.0
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
@@ -19,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print an object: ok, problems and warnings, as check prints them, and what has changed",
     )
     administering.add_arguments(parser)
+    parser.set_defaults(timeout=TIMEOUT_S)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from time import thread_time
@@ -25,6 +25,7 @@ import trio
 
 from tooldispatchd.agent.faults import DRAINING, too_many
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
+from tooldispatchd.agent.session.administration import ReadConfiguration, Reload
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
@@ -128,7 +129,8 @@ class Daemon:
         self._pairs = 0
         self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
         self.started_at = time.time()
-        self.reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None = None
+        self.reload: Reload | None = None
+        self.configuration: Callable[[], ReadConfiguration] | None = None
         self.turns = LongestTurn()
         self._connected = Census({os.geteuid(), 0})
         self._stopping = trio.Event()
@@ -297,14 +299,14 @@ class Daemon:
         return self.turns.took_s, self.turns.name
 
     @property
-    def listening(self) -> tuple[str, ...]:
-        """The places where agents come in, as they are written."""
-        return self.places.texts
-
-    @property
     def log_output(self) -> LogOutput:
         """Where the log goes."""
         return self._log.output
+
+    @property
+    def listening(self) -> tuple[str, ...]:
+        """The places where agents come in, as they are written."""
+        return self.places.texts
 
     @property
     def status(self) -> str:
@@ -470,7 +472,7 @@ async def serve(start: DaemonStart) -> int:
                 receive = partial(daemon.receive_signals, reload=reloader.ask, kill_children=family.kill_all)
                 background.start_soon(receive, signals)
                 async with _kept_answers(runtime):
-                    daemon.reload = reloader.answer
+                    daemon.reload, daemon.configuration = reloader.answer, generations.configuration
                     runtime.services.admin = AdminDoor(daemon, daemon.latest)
                     daemon.serve(opened)
                     await _run(daemon, front, start)

@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.administration import RunningDaemon
+from tooldispatchd.agent.session.administration import CountedDaemon
 from tooldispatchd.config.listen_values import ListenAddress
 from tooldispatchd.daemon.webside import hosts_of
 
@@ -22,7 +22,7 @@ MAX_SCRAPES: Final = 8
 class ScrapeSide:
     """See the module. Connections are served in `nursery`; `latest` is as of a `ChannelHost`."""
 
-    def __init__(self, daemon: RunningDaemon, latest: Callable[[], Runtime], nursery: trio.Nursery) -> None:
+    def __init__(self, daemon: CountedDaemon, latest: Callable[[], Runtime], nursery: trio.Nursery) -> None:
         self._daemon = daemon
         self._latest = latest
         self._nursery = nursery

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
-from tooldispatchd.agent.session.administration import RunningDaemon
+from tooldispatchd.agent.session.administration import CountedDaemon
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.calls.keeping import KeeperState
 from tooldispatchd.calls.tally import BOUNDS_S, Durations, ToolTally
@@ -32,19 +32,19 @@ SHOWN: Final = range(2, len(BOUNDS_S), 2)
 A_PIECE: Final = 50
 
 
-def render(daemon: RunningDaemon, runtime: Runtime) -> str:
+def render(daemon: CountedDaemon, runtime: Runtime) -> str:
     """All metrics at once."""
     return "".join(_samples(daemon, runtime.state, runtime.services))
 
 
-def pieces(daemon: RunningDaemon, runtime: Runtime) -> Iterator[str]:
+def pieces(daemon: CountedDaemon, runtime: Runtime) -> Iterator[str]:
     """All metrics, a piece after the other."""
     samples = _samples(daemon, runtime.state, runtime.services)
     while piece := list(islice(samples, A_PIECE)):
         yield "".join(piece)
 
 
-def _samples(daemon: RunningDaemon, state: DaemonState, services: Services) -> Iterator[str]:
+def _samples(daemon: CountedDaemon, state: DaemonState, services: Services) -> Iterator[str]:
     yield from _calls(state)
     yield from _agents(daemon, state)
     yield from _queues(state)
@@ -91,7 +91,7 @@ def _histogram(metric: Metric, durations: Durations, *values: str) -> str:
     return metric.histogram(bounds, [*shown, sum(counts[before:])], durations.total_s, *values)
 
 
-def _agents(daemon: RunningDaemon, state: DaemonState) -> Iterator[str]:
+def _agents(daemon: CountedDaemon, state: DaemonState) -> Iterator[str]:
     in_flight = jobs = 0
     for session in list(state.opened.values()):
         if isinstance(session, Session) and session.in_flight is not None:
@@ -160,7 +160,7 @@ def _kept(state: DaemonState, services: Services) -> Iterator[str]:
     yield from _plain((families.AUDIT_LOST, 0 if services.audit is None else services.audit.lost))
 
 
-def _process(daemon: RunningDaemon) -> Iterator[str]:
+def _process(daemon: CountedDaemon) -> Iterator[str]:
     yield from _plain(
         (families.LOG_LOST, daemon.lost_lines),
         (families.TURNS, daemon.turns_taken),

@@ -14,7 +14,7 @@ import h11
 import trio
 
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.administration import RunningDaemon
+from tooldispatchd.agent.session.administration import CountedDaemon
 from tooldispatchd.metrics.exposition import CONTENT_TYPE
 from tooldispatchd.metrics.rendering import pieces
 
@@ -28,7 +28,7 @@ PATH: Final = b"/metrics"
 
 
 async def serve_scrape(
-    connection: socket.socket, daemon: RunningDaemon, runtime: Runtime, *, hosts: Iterable[str] | None
+    connection: socket.socket, daemon: CountedDaemon, runtime: Runtime, *, hosts: Iterable[str] | None
 ) -> None:
     """Answer one request, and close the connection; `hosts` may be asked for, None for any."""
     with trio.socket.from_stdlib_socket(connection) as peer, trio.move_on_after(SCRAPE_S):

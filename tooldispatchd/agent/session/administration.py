@@ -11,6 +11,8 @@ a profile, any process below the daemon: a tool must not rule what runs it.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
+import msgspec
+
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.children.ancestry import is_descendant
 from tooldispatchd.wire.faults import Code, Fault
@@ -84,14 +86,31 @@ class AdministeredLog(Protocol):
     def detach(self, reader: LogReader) -> None: ...
 
 
-class RunningDaemon(Protocol):
-    """`Daemon`, as it is shown, counted and ended."""
+class ReadConfiguration(msgspec.Struct, frozen=True):
+    """What the latest generation was read from, and when, in seconds since 1970.
 
-    started_at: float
-    """In seconds since 1970."""
+    `origin_of` says in which file and line what stands at a path was written; None where it was not.
+    """
+
+    path: str
+    sha256: str
+    loaded_at: float
+    generation: int
+    origin_of: Callable[[tuple[str | int, ...]], str | None]
+
+
+# Reads the configuration anew, for open sessions too where the argument is true.
+Reload = Callable[[bool], Awaitable[dict[str, object] | Fault]]
+
+
+class CountedDaemon(Protocol):
+    """`Daemon`, as far as its numbers go."""
+
     turned_away: int
     """Connections that were not served."""
 
+    @property
+    def channels(self) -> int: ...
     @property
     def lost_lines(self) -> int:
         """Of the log."""
@@ -101,22 +120,28 @@ class RunningDaemon(Protocol):
         """Steps of all tasks."""
 
     @property
+    def longest_turn(self) -> tuple[float, str]:
+        """Seconds of processor time, and the task's name."""
+
+
+class RunningDaemon(CountedDaemon, Protocol):
+    """`Daemon`, as it is shown and ended."""
+
+    started_at: float
+    """In seconds since 1970."""
+
+    @property
     def listening(self) -> tuple[str, ...]: ...
 
     @property
-    def channels(self) -> int: ...
-    @property
     def is_stopping(self) -> bool: ...
-    @property
-    def longest_turn(self) -> tuple[float, str]:
-        """Seconds of processor time, and the task's name."""
 
     @property
     def log_output(self) -> AdministeredLog: ...
     def stop(self) -> None: ...
 
-    reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None
-    """Reads the configuration anew, for open sessions too where the argument is true; None where it cannot."""
+    reload: Reload | None
+    configuration: Callable[[], ReadConfiguration] | None
 
 
 def is_owner(visitor: Visitor, *, own_uid: int) -> bool:

@@ -21,6 +21,8 @@ COMMANDS: Final = {
     "tools": "list what a profile offers",
     "call": "call one tool and print its answer",
     "status": "show what a running daemon does",
+    "top": "watch the agents, servers and tools of a running daemon",
+    "tree": "show which agent of a running daemon calls which tool, and which agents serve that",
     "logs": "follow the log of a running daemon",
     "reload": "have a running daemon read its configuration anew",
     "end": "end a session, a call or a job of a running daemon",

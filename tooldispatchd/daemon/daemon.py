@@ -122,7 +122,7 @@ class Daemon:
         self._log = log
         self._notifier = notifier
         self._web = web
-        self.places: Final = OpenPlaces(front, handed, self._accept)
+        self.places: Final = OpenPlaces(front, handed, self._accept, self._renew)
         self._scrapes = ScrapeSide(self, latest, runtime.services.home)
         self._hosts: set[ChannelHost] = set()
         self._channels: set[Channel | StreamChannel] = set()
@@ -223,6 +223,12 @@ class Daemon:
         except OSError:
             connection.close()
         self._connected.leave(visitor.uid)
+
+    def _renew(self, before: Entrance, entrance: Entrance) -> None:
+        """Have sessions that open on channels that are there come in as the place says now."""
+        for host in self._hosts:
+            if host.entrance is before:
+                host.entrance = entrance
 
     def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> ChannelHost:
         return ChannelHost(self.latest, channel, self._host_closed, entrance=entrance, visitor=visitor)

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.agent.session.entrance import Entrance
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind
 from tooldispatchd.daemon.doors import Door, Handed, OpenPlace, Spot, WebDoor, doors_of, open_doors, spot_of
@@ -48,12 +49,23 @@ class PlaceChange(msgspec.Struct, frozen=True):
 
 
 class OpenPlaces:
-    """See the module. `accepted` is given each connection, with the door that it came in by."""
+    """See the module. `accepted` is given each connection, with the door that it came in by.
 
-    def __init__(self, front: Front, handed: Handed, accepted: Callable[[Door, socket.socket], None]) -> None:
+    `renewed` is told what a door admitted, and what it does from now on.
+    """
+
+    def __init__(
+        self,
+        front: Front,
+        handed: Handed,
+        accepted: Callable[[Door, socket.socket], None],
+        renewed: Callable[[Entrance, Entrance], None],
+    ) -> None:
         self._front = front
         self._handed = handed
         self._accepted = accepted
+        self._renewed = renewed
+        self.is_closed = False
         self._places: dict[Spot, OpenPlace] = {}
 
     def __bool__(self) -> bool:
@@ -103,6 +115,8 @@ class OpenPlaces:
     def take(self, change: PlaceChange) -> None:
         """Serve what was prepared."""
         for opened, place, doors in change.kept:
+            for before, door in zip(opened.doors, doors, strict=True):
+                self._renewed(before.entrance, door.entrance)
             opened.place, opened.doors = place, doors
             if opened.web is not None:
                 opened.web = msgspec.structs.replace(opened.web, place=place, door=doors[0])
@@ -114,7 +128,8 @@ class OpenPlaces:
         self.serve(change.opened)
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Let nobody in any more, at whatever place."""
+        self.is_closed = True
         for place in self._places.values():
             place.close()
         self._places.clear()

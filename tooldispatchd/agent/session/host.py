@@ -346,6 +346,15 @@ class ChannelHost:
     # --- the daemon's side ---
 
     @property
+    def entrance(self) -> Entrance:
+        """What the place that its channel came in by admits."""
+        return self._roster.entrance
+
+    @entrance.setter
+    def entrance(self, entrance: Entrance) -> None:
+        self._roster.entrance = entrance
+
+    @property
     def sessions(self) -> list[Session]:
         """Those that are there now."""
         return list(self._roster)

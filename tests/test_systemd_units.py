@@ -62,10 +62,11 @@ def root(tmp_path: Path) -> Iterator[Path]:
     ours.mkdir(parents=True)
     for unit in (SERVICE, SOCKET, EXAMPLE):
         shutil.copy(unit, ours)
-    program = tmp_path / PROGRAM.removeprefix("/")
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+    for name in (PROGRAM, "/bin/kill"):
+        program = tmp_path / name.removeprefix("/")
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
     yield tmp_path
     shutil.rmtree(tmp_path / "usr")
 

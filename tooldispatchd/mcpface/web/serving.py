@@ -71,10 +71,10 @@ class Connections:
                 del self._addresses[connection.address]
 
     def finish(self) -> None:
-        """End those that serve nobody, and each other with its answer."""
+        """End those that serve nobody any more, and each other with its answer, or its first one."""
         for connection in [*self._scopes]:
             connection.is_ending = True
-            if not connection.is_serving:
+            if connection.has_served and not connection.is_serving:
                 self.drop(connection)
 
 
@@ -211,7 +211,7 @@ async def _talk(site: Site, connection: ClientConnection, stream: trio.abc.Strea
                 await stream.do_handshake()
         except (trio.TooSlowError, trio.BrokenResourceError):
             raise ConnectionEndError from None
-    while not connection.is_ending:
+    while not (connection.is_ending and connection.has_served):
         try:
             head = await connection.next_head()
         except RefusalError as refusal:
@@ -220,4 +220,5 @@ async def _talk(site: Site, connection: ClientConnection, stream: trio.abc.Strea
         if head is None:
             break
         await serve_request(site, connection, head)
+        connection.has_served = True
     await connection.part()

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.daemon.activated import Manager, handing, served
 from tests.daemon.spawned import PATIENCE_S, SERVE, Agent, Daemon, ready, until, without_places
+from tests.mcpface.web.calling import Caller, free_port
 
 CONFIG: Final = """
 [tools.echo]
@@ -54,49 +56,46 @@ def started(directory: Path, *words: str, number: int) -> Iterator[Daemon]:
 
 
 class Clients:
-    """Two threads that connect, say hello, call a tool and close, without end; and what has become of it."""
+    """A thread that comes again and again, without end; and what has become of it."""
 
-    def __init__(self, directory: Path, port: int) -> None:
+    def __init__(self, come: Callable[[], str]) -> None:
         self.told: Counter[str] = Counter()
-        self._path = str(directory / "s")
-        self._port = port
+        self._come = come
         self._is_over = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(each,)) for each in (self._ask, self._post)]
+        self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> "Clients":
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
-        for thread in self._threads:
-            thread.join()
+        self._thread.join()
 
-    def _run(self, once: Callable[[], str]) -> None:
+    def _run(self) -> None:
         # Others need the processor too.
         while not self._is_over.wait(PAUSE_S):
             try:
-                told = once()
+                told = self._come()
             except OSError as error:
                 told = type(error).__name__
             self.told[told] += 1
 
-    def _ask(self) -> str:
-        with socket.socket(socket.AF_UNIX) as channel:
-            channel.connect(self._path)
-            agent = Agent(channel)
-            said = agent.hello("default")
-            if said["__port"] != "ready":
-                return str(said)
-            answer = agent.ask("echo", "hi")
-            agent.close()
-            return str(answer.get("content", answer))
 
-    def _post(self) -> str:
-        with socket.create_connection(("127.0.0.1", self._port), PATIENCE_S) as channel:
-            channel.sendall(b"GET /mcp HTTP/1.1\r\nHost: localhost:%d\r\nConnection: close\r\n\r\n" % self._port)
-            return channel.makefile("rb").readline().decode().strip()
+def call_once(directory: Path) -> str:
+    """Connect, say hello, call a tool and close."""
+    with connected(directory) as agent:
+        said = agent.hello("default")
+        return str(agent.ask("echo", "hi").get("content") if said["__port"] == "ready" else said)
+
+
+def open_once(port: int) -> str:
+    """Open a session over HTTP."""
+    client = Caller(port)
+    opened = client.initialize()
+    # It may be another daemon's by now.
+    client.send("DELETE")
+    return f"HTTP {opened.status}"
 
 
 @contextmanager
@@ -110,46 +109,55 @@ def connected(directory: Path) -> Iterator[Agent]:
         agent.close()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
-
-
 def sockets_of(daemon: Daemon) -> int:
     """How many descriptors of sockets and locks it has."""
-    entries = Path(f"/proc/{daemon.process.pid}/fd").iterdir()
-    return sum(1 for entry in entries if str(entry.readlink()).startswith(("socket:", f"{daemon.path}")))
+    links = [_link(entry) for entry in Path(f"/proc/{daemon.process.pid}/fd").iterdir()]
+    return sum(1 for link in links if link.startswith(("socket:", str(daemon.path))))
+
+
+def _link(entry: Path) -> str:
+    try:
+        return str(entry.readlink())
+    except FileNotFoundError:
+        # Closed meanwhile.
+        return ""
 
 
 def test_nobody_notices_that_a_daemon_is_taken_over_five_times(tmp_path: Path) -> None:
     port = free_port()
     config = tmp_path / "config.toml"
     config.write_text(CONFIG)
-    words = ("--listen", f"unix:{tmp_path}/s", "--listen", f"http://127.0.0.1:{port}/mcp")
+    unix = ("--listen", f"unix:{tmp_path}/s")
+    both = (*unix, "--listen", f"http://127.0.0.1:{port}/mcp")
     with ExitStack() as stack:
-        old = stack.enter_context(started(tmp_path, *words, number=0))
+        old = stack.enter_context(started(tmp_path, *both, number=0))
         sockets = sockets_of(old)
-        with Clients(tmp_path, port) as clients:
-            for number in range(1, 5):
-                config.write_text(CONFIG if number < 4 else CONFIG + WITH_ADMINISTRATORS)
-                new = stack.enter_context(started(tmp_path, *words, "--take-over", number=number))
+        with Clients(partial(call_once, tmp_path)) as calling:
+            with Clients(partial(open_once, port)) as opening:
+                for number in (1, 2):
+                    new = stack.enter_context(started(tmp_path, *both, "--take-over", number=number))
+                    assert old.process.wait(PATIENCE_S) == 0
+                    old = new
+            until(lambda: sockets_of(old) == sockets)
+            # One that has fewer places, and one whose administrators are others.
+            for number, more in ((3, ""), (4, WITH_ADMINISTRATORS)):
+                config.write_text(CONFIG + more)
+                new = stack.enter_context(started(tmp_path, *unix, "--take-over", number=number))
                 assert old.process.wait(PATIENCE_S) == 0
                 old = new
-            with connected(tmp_path) as agent:
-                agent.hello("default")
-                with pytest.raises(subprocess.CalledProcessError, match="exit status 3"):
-                    subprocess.run(serving(tmp_path, *words, "--take-over"), env=ENVIRONMENT, check=True, timeout=20)
-                new = stack.enter_context(started(tmp_path, *words, "--take-over", "ops", number=5))
-                # For its grace the old one serves whom it has.
-                assert agent.ask("echo", "hi")["content"] == ECHOED
-        old.process.kill()
-        with connected(tmp_path) as agent:
+            agent = stack.enter_context(connected(tmp_path))
+            agent.hello("default")
+            with pytest.raises(subprocess.CalledProcessError, match="exit status 3"):
+                subprocess.run(serving(tmp_path, *unix, "--take-over"), env=ENVIRONMENT, check=True, timeout=PATIENCE_S)
+            new = stack.enter_context(started(tmp_path, *unix, "--take-over", "ops", number=5))
+            # For its grace the old one serves whom it has.
             assert agent.ask("echo", "hi")["content"] == ECHOED
-        until(lambda: sockets_of(new) == sockets)
+        old.process.kill()
+        old.process.wait(PATIENCE_S)
+        assert call_once(tmp_path) == ECHOED
         new.process.terminate()
         assert new.process.wait(PATIENCE_S) == 0
-    assert set(clients.told) == {ECHOED, "HTTP/1.1 400"}
+    assert (set(calling.told), set(opening.told)) == ({ECHOED}, {"HTTP 200"})
     assert list(tmp_path.glob("s*")) == []
 
 

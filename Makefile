@@ -14,20 +14,25 @@ SERVERS := build/servers
 BRIDGES := build/bench
 # What some tests shut programs in with, beside Landlock.
 BUBBLEWRAP := build/bubblewrap
+# What reads the daemon's metrics, and checks the rules for it.
+PROMETHEUS := build/prometheus
 NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/null))
 # flake8-async takes files only, a third of a second for each: it gets those that have anything to do with tasks, on all
 # cores. Naming a rule to leave out brings in the optional ones (ASYNC9), which contradict trio's synchronous methods. A
 # test may be async for the loop that it runs in (ASYNC124), may look again and again at a process that sends no event
 # (ASYNC110), and may block: nobody else waits for its loop (ASYNC22).
 WITH_TASKS = grep --recursive --include='*.py' --files-with-matches --word-regexp --extended-regexp 'async|await|trio'
-FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async
+FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async --startable-in-context-manager=_hold
 # One file more at a time than there are cores, since most wait for a process that they started; the tests of one file
 # stay together, since some share what they set up, and keep the order that tests/conftest.py gives them.
-PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin" $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --quiet \
+PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin:$(CURDIR)/$(PROMETHEUS)/usr/bin" $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --quiet \
 	--numprocesses=$$(($$(nproc) + 1))
 
+# Where it is set, each of a thousand processes would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-servers servers check check-tests bench bridges attack conformance fuzz documents protocol lock clean
+.PHONY: help install demo test test-servers servers check check-tests bench bridges attack conformance fuzz properties documents protocol lock clean
 
 help: ## say what each command does
 	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
@@ -47,11 +52,11 @@ demo: install ## show an agent calling inline, process and MCP tools through a d
 
 # The tests come last: their closing line is what a reader looks for. What they need is fetched while the checks run.
 test: install ## everything that must pass: the checks, then the tests
-	$(MAKE) --no-print-directory --jobs=4 --output-sync check servers $(BUBBLEWRAP)/.tried
+	$(MAKE) --no-print-directory --jobs=4 --output-sync check servers $(BUBBLEWRAP)/.tried $(PROMETHEUS)/.tried
 	$(PYTEST)
 
-test-servers: servers ## only the tests against MCP servers that others wrote
-	$(PYTEST) tests/real
+test-servers: servers ## only the tests against MCP servers and clients that others wrote
+	CLIENTS=all $(PYTEST) tests/real tests/mcpface/real
 
 # Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,
 # for two makes of the SDK cannot share one, and nothing that the project locks may depend on them.
@@ -62,6 +67,12 @@ $(BUBBLEWRAP)/.tried:
 	mkdir -p $(@D)
 	command -v bwrap >/dev/null || (cd $(@D) && apt-get download --quiet bubblewrap && dpkg -x bubblewrap_*.deb .) \
 		|| echo "there is no bubblewrap: its tests are skipped" >&2
+	touch $@
+
+$(PROMETHEUS)/.tried:
+	mkdir -p $(@D)
+	command -v prometheus >/dev/null || (cd $(@D) && apt-get download --quiet prometheus && dpkg -x prometheus_*.deb .) \
+		|| echo "there is no prometheus: its tests are skipped" >&2
 	touch $@
 
 # The lock is complete, and pip would look for an extra that it names as if for another package.
@@ -104,7 +115,8 @@ $(BRIDGES)/pypi/.installed: benchmarks/bridges/mcp-proxy.lock
 
 # One after the other and alone: their figures are those of a machine that does nothing else.
 attack: install ## have hostile agents, programs and servers at a daemon, minutes of it (ATTACK_S=seconds for each)
-	ATTACK_S=$(or $(ATTACK_S),8) $(BIN)/python -m pytest -p no:xdist --capture=no --quiet tests/attack
+	ATTACK_S=$(or $(ATTACK_S),8) $(BIN)/python -m pytest -p no:xdist --capture=no --quiet tests/attack \
+		tests/daemon/test_few_descriptors.py
 
 # Each transcript has a daemon of its own on pipes, which takes most of the time.
 conformance: install ## play every transcript with the daemon on each kind of channel, also what takes time; minutes of it
@@ -115,6 +127,9 @@ fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=se
 	$(BIN)/python -m tests.fuzz --seconds $(or $(FUZZ_S),600)
 	PIPELINE_EXAMPLES=$(or $(PIPELINE_EXAMPLES),5000) $(BIN)/python -m pytest -p no:xdist -q tests/agent/steps/test_pipeline_schedules.py
 
+properties: install ## try every property with four times the examples of `make test`, minutes of it
+	PROPERTIES=all $(PYTEST) -m hypothesis
+
 # Every operation of a dozen documents, and every document of the directory as it is loaded.
 documents: install servers ## call each operation of real documents of OpenAPI, for half an hour
 	$(BIN)/python -m tests.documents
@@ -123,6 +138,7 @@ protocol: install ## write what follows from the registry of protocol/ and from 
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m docs.render
 	$(BIN)/python -m docs.settings
+	$(BIN)/python -m docs.metrics
 
 # One lock for every supported Python: the markers say what each of them needs. The compiler lives in a directory of
 # its own, since nothing that is locked may depend on it.

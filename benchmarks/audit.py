@@ -45,7 +45,7 @@ FILES: Final = ("sqlite", "jsonl")
 class _Sink:
     """Counts what it is told, and forgets it."""
 
-    payload_chars = 0
+    payload_chars = lost = 0
 
     def __init__(self) -> None:
         self.count = 0

@@ -118,13 +118,14 @@ def scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def start_daemon(config: str) -> Iterator[Server]:
-    """The daemon with `config` (TOML), listening; it is drained and gone when the scope ends."""
+def start_daemon(config: str, *places: str) -> Iterator[Server]:
+    """The daemon with `config` (TOML), listening, also on these places; it is drained and gone when the scope ends."""
     with scratch() as folder:
         file = folder / "tooldispatchd.toml"
         file.write_text(config)
         path = folder / "dispatch.sock"
-        words = [*daemon_words(file), "--listen", f"unix:{path}"]
+        listening = [word for place in (f"unix:{path}", *places) for word in ("--listen", place)]
+        words = [*daemon_words(file), *listening]
         with _running(words, path, folder / "stderr") as server:
             yield server
 

@@ -1,6 +1,7 @@
 """What every test stands on: how hypothesis runs, and a count of what a test left behind."""
 
 import contextlib
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -10,19 +11,33 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.daemon.forking import preloaded
+from tests.examples import examples
 from tooldispatchd.runner.signals import PASSED_ON
 
 if TYPE_CHECKING:
     from tests.servers.postgres import PostgresServer
 
 # On a busy machine a slow example says nothing; a wrong one does.
-settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "local", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
+)
 # The same examples each time: a change is judged by what it changed.
 settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 # Files that take longest: begun last, each would be waited for alone. A part of a path is enough.
 LONG_ONES = ("/attack/", "/real/", "test_hostile", "test_conformance", "test_dockerfile", "test_daemon.py")
+
+
+# What is imported and collected stays, hundreds of megabytes: the collector would look through it again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on the collector looks at what tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,6 +95,13 @@ def no_signal_is_ignored() -> Iterator[None]:
     yield
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def forking(no_signal_is_ignored: None) -> Iterator[None]:
+    """The process that daemons are forked from; from the beginning, for it is of no one test."""
+    with preloaded():
+        yield
 
 
 # Far over the slowest test on a busy machine: one that hangs must fail, and not hold up all that follow.

@@ -63,10 +63,11 @@ def test_transcripts_hold_where_their_lines_come_in_pieces() -> None:
     assert outcomes(run("--level", "core", *WAYS["socket"], "--seed", "1"), "failed") == {}
 
 
-@pytest.mark.parametrize("way", ["stdio", "pair"])
-def test_transcripts_hold_on_pipes(way: str) -> None:
-    found = run(*ALL, *WAYS[way], *ON_PIPES)
-    assert outcomes(found, "passed").keys() == set(ON_PIPES)
+# Two descriptors are opened as those of stdio are, and differ in how they end.
+@pytest.mark.parametrize(("way", "names"), [("stdio", ON_PIPES), ("pair", ("end_of_input_with_calls", "bye_at_once"))])
+def test_transcripts_hold_on_pipes(way: str, names: tuple[str, ...]) -> None:
+    found = run(*ALL, *WAYS[way], *names)
+    assert outcomes(found, "passed").keys() == set(names)
 
 
 # --- what is equal ---

@@ -31,6 +31,8 @@ GUARDS: Final = {
     "a connection's owner": {"tooldispatchd/agent/session/tasktree.py"},
     # And what is due, which belongs to one call or one channel, and the one channel that cannot be in the epoll set.
     "one channel": {
+        # A connection by which metrics are read.
+        "tooldispatchd/daemon/scraping.py",
         "tooldispatchd/front/front.py",
         "tooldispatchd/front/timer.py",
         "tooldispatchd/daemon/daemon.py",

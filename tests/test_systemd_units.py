@@ -23,6 +23,8 @@ SOCKET: Final = UNITS / "tooldispatchd.socket"
 EXAMPLE: Final = UNITS / "examples" / "tooldispatchd-developer.socket"
 SYSUSERS: Final = UNITS / "tooldispatchd.sysusers"
 PROGRAM: Final = "/usr/local/bin/tooldispatchd"
+# With which the manager sends a signal, where one is asked for.
+KILL: Final = "/bin/kill"
 # systemd's own units, which ours are ordered by (sysinit.target and the like).
 SYSTEM_UNITS: Final = Path("/usr/lib/systemd/system")
 # Of 10: what a service without any hardening has is 9.6.
@@ -62,8 +64,8 @@ def root(tmp_path: Path) -> Iterator[Path]:
     ours.mkdir(parents=True)
     for unit in (SERVICE, SOCKET, EXAMPLE):
         shutil.copy(unit, ours)
-    for name in (PROGRAM, "/bin/kill"):
-        program = tmp_path / name.removeprefix("/")
+    for named in (PROGRAM, KILL):
+        program = tmp_path / named.removeprefix("/")
         program.parent.mkdir(parents=True)
         program.write_text("#!/bin/sh\n")
         program.chmod(0o755)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from tests.agent.fakes import Agent, HeldPlan, open_runtime
 from tooldispatchd.admin.administration import Administration
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.administration import Offer
+from tooldispatchd.agent.session.administration import Offer, ReadConfiguration
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec
 from tooldispatchd.daemon.logs import LEVELS, DaemonLog, LogOutput, LogSink, render_json
@@ -24,8 +24,10 @@ class Running:
         self.channels = 1
         self.is_stopping = False
         self.longest_turn = (0.0021, "front")
+        self.turned_away = self.lost_lines = self.turns_taken = 0
         self.log_output = LogOutput(LogSink(NO_DESCRIPTOR), render_json, level=LEVELS["info"])
         self.log = DaemonLog(self.log_output, {})
+        self.configuration: Callable[[], ReadConfiguration] | None = None
         self.reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None = None
 
     def stop(self) -> None:

@@ -73,7 +73,7 @@ class Unread:
     """A channel whose reader does not read, until it does."""
 
     def __init__(self) -> None:
-        self.is_behind = True
+        self.is_behind = self.may_administer = True
         self.said: list[object] = []
 
     def crowding(self, size: int) -> None: ...

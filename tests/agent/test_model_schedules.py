@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import Agent, add_plans, open_runtime, small_catalog
+from tests.examples import examples
 from tests.fuzz.model import IN_FLIGHT, WAITING, Key, Known, Model
 from tests.fuzz.plans import DONE, ConnectionPlan, TaskPlan, WaitingPlan
 from tooldispatchd.agent.calls.call import Call
@@ -302,7 +303,7 @@ WAITS: Final[list[Step]] = [
 @given(steps=st.lists(STEPS, min_size=10, max_size=60), schedule=st.random_module())
 @example(steps=COMES_BACK, schedule=None)
 @example(steps=WAITS, schedule=None)
-@settings(max_examples=300, deadline=None, print_blob=True)
+@settings(max_examples=examples(300), deadline=None, print_blob=True)
 def test_agents_under_any_schedule_are_told_what_the_model_allows(steps: list[Step], schedule: object) -> None:
     note(f"schedule: {schedule}")
     clock = MockClock()

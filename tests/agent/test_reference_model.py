@@ -14,6 +14,7 @@ from trio.testing import MockClock
 
 from protocol.conformance.run import FIXTURES
 from tests.agent.fakes import ANOTHER_USER, Agent, open_runtime
+from tests.examples import examples
 from tests.wire.answerer import Answerer
 from tests.wire.toolbox import FORMS, escape, spell, spellings
 from tooldispatchd.catalog.spelling import Provider
@@ -126,7 +127,7 @@ async def hold_in_memory(chunk: bytes, config: str) -> list[object]:
 
 
 @given(conversation=st.lists(lines, max_size=14), config=st.sampled_from(CONFIGS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_conversation_is_held_as_the_model_holds_it(conversation: list[dict[str, object]], config: str) -> None:
     chunk = msgspec.json.Encoder().encode_lines(conversation)
     heard = trio.run(hold_in_memory, chunk, config, clock=MockClock(autojump_threshold=0))
@@ -134,7 +135,7 @@ def test_any_conversation_is_held_as_the_model_holds_it(conversation: list[dict[
 
 
 @given(conversation=st.lists(spelt_lines, max_size=14))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_conversation_in_any_form_is_held_as_the_model_holds_it(conversation: list[dict[str, object]]) -> None:
     chunk = msgspec.json.Encoder().encode_lines(conversation)
     heard = trio.run(hold_in_memory, chunk, "forms", clock=MockClock(autojump_threshold=0))
@@ -144,7 +145,7 @@ def test_any_conversation_in_any_form_is_held_as_the_model_holds_it(conversation
 @given(
     name=st.text("ab_-.:/9é😀", max_size=12) | st.text("ab_-.:", min_size=55, max_size=140), form=st.sampled_from(FORMS)
 )
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_names_are_spelled_by_the_rule_that_the_protocol_states(name: str, form: Provider) -> None:
     """[M129]: the model has the rule from the document, the daemon from its own code."""
     assert spell(name, form) == spell_as_the_daemon(name, form)
@@ -152,7 +153,7 @@ def test_names_are_spelled_by_the_rule_that_the_protocol_states(name: str, form:
 
 
 @given(name=st.text("ab_-.:/9é", min_size=1, max_size=10), form=st.sampled_from(FORMS))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_a_spelling_that_is_no_hash_is_read_back_by_the_rule_that_the_protocol_states(name: str, form: str) -> None:
     """[M129]: what an agent in any language would do."""
     shown = escape(name, form)

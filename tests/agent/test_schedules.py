@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import Agent, HeldPlan, open_runtime, small_catalog
+from tests.examples import examples
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.catalog.specs import LimitsSpec
@@ -111,7 +112,7 @@ def id_of(line: object) -> str | None:
     lingers=st.booleans(),
     schedule=st.random_module(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_every_request_has_exactly_one_answer_in_any_order_of_events(
     steps: list[tuple[str, str]], ending: str, lingers: bool, schedule: object
 ) -> None:

@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.examples import examples
 from tooldispatchd.calls.answercache import ENTRY_BYTES, AnswerCache, CachedAnswer
 from tooldispatchd.calls.memory import Holding, Memory
 from tooldispatchd.calls.outcome import Answer
@@ -133,4 +134,4 @@ class Caching(RuleBasedStateMachine):
 
 
 TestCaching = Caching.TestCase
-TestCaching.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
+TestCaching.settings = settings(max_examples=examples(20), stateful_step_count=30, deadline=None)

@@ -4,6 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.examples import examples
 from tooldispatchd.calls.breaker import SOON_S, Breaker, BreakerState
 
 
@@ -124,4 +125,4 @@ class Breakers(RuleBasedStateMachine):
 
 
 TestBreakers = Breakers.TestCase
-TestBreakers.settings = settings(max_examples=100, deadline=None)
+TestBreakers.settings = settings(max_examples=examples(100), deadline=None)

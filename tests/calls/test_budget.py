@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.examples import examples
 from tooldispatchd.calls.budget import MAX_TURNS, AgentBudget
 from tooldispatchd.catalog.policyspec import BudgetSpec
 
@@ -89,4 +90,4 @@ class Spending(RuleBasedStateMachine):
 
 
 TestSpending = Spending.TestCase
-TestSpending.settings = settings(max_examples=30, deadline=None)
+TestSpending.settings = settings(max_examples=examples(30), deadline=None)

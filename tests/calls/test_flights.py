@@ -4,6 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.examples import examples
 from tooldispatchd.calls.flights import Flights
 
 
@@ -98,4 +99,4 @@ class Flying(RuleBasedStateMachine):
 
 
 TestFlying = Flying.TestCase
-TestFlying.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
+TestFlying.settings = settings(max_examples=examples(20), stateful_step_count=30, deadline=None)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.examples import examples
 from tooldispatchd.calls.gate import UNBOUNDED, Gate, GateVerdict, Priority, kept_of
 from tooldispatchd.calls.rate import Rate
 
@@ -325,7 +326,7 @@ class Gates(RuleBasedStateMachine):
 
 
 TestGates = Gates.TestCase
-TestGates.settings = settings(max_examples=150, deadline=None)
+TestGates.settings = settings(max_examples=examples(150), deadline=None)
 
 
 CHANNELS, AGENTS = 2, 2
@@ -386,7 +387,7 @@ class Writers(RuleBasedStateMachine):
 
 
 TestWriters = Writers.TestCase
-TestWriters.settings = settings(max_examples=150, deadline=None)
+TestWriters.settings = settings(max_examples=examples(150), deadline=None)
 
 
 class Rates(RuleBasedStateMachine):
@@ -464,7 +465,7 @@ class Rates(RuleBasedStateMachine):
 
 
 TestRates = Rates.TestCase
-TestRates.settings = settings(max_examples=150, deadline=None)
+TestRates.settings = settings(max_examples=examples(150), deadline=None)
 
 
 @given(

@@ -4,6 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.examples import examples
 from tooldispatchd.calls.order import CallGroups, OrderVerdict, group_size
 
 WAITING = 2
@@ -115,4 +116,4 @@ class Orders(RuleBasedStateMachine):
 
 
 TestOrders = Orders.TestCase
-TestOrders.settings = settings(max_examples=100, deadline=None)
+TestOrders.settings = settings(max_examples=examples(100), deadline=None)

@@ -4,6 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.examples import examples
 from tooldispatchd.calls import outputs
 from tooldispatchd.calls.outputs import OutputQuota, StoredOutput, StoredOutputs, tokens_in
 
@@ -96,4 +97,4 @@ class Storing(RuleBasedStateMachine):
 
 
 TestStoring = Storing.TestCase
-TestStoring.settings = settings(max_examples=30, deadline=None)
+TestStoring.settings = settings(max_examples=examples(30), deadline=None)

@@ -5,6 +5,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.enforcement import Enforceable
 from tooldispatchd.catalog.explanation import bound_lines, explain, program_lines
@@ -314,7 +315,7 @@ SECRETS = st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=
 
 
 @given(SECRETS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_no_secret_is_said_wherever_it_stands(secret: str) -> None:
     env = {"TOKEN": secret}
     config = Config(

@@ -5,13 +5,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.random_types import JSON_VALUES, TYPES, declarations, values_of
+from tests.examples import examples
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.catalog.types import Type, show
 from tooldispatchd.providers.inline import compile_inline
 from tooldispatchd.wire.faults import Fault
 
-SLOW = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+SLOW = settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
 def built(declared: dict[str, Type], **tables: object) -> Catalog:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tooldispatchd.catalog import specs
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.config.configuration import ConfigError, load_catalog
@@ -71,7 +72,7 @@ def outcome_of(file: Path) -> Catalog | ConfigError:
         return error
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(TABLES)
 def test_any_table_gives_a_catalog_or_a_report_with_lines(
     tmp_path_factory: pytest.TempPathFactory, table: dict[str, object]
@@ -82,7 +83,7 @@ def test_any_table_gives_a_catalog_or_a_report_with_lines(
     assert isinstance(outcome, Catalog) or [finding.line for finding in outcome.findings if finding.line]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.binary(max_size=60) | st.text("[]{}\"'#=.\n\\ ab1", max_size=40).map(str.encode))
 def test_any_bytes_give_a_catalog_or_a_report(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     file = tmp_path_factory.getbasetemp() / "any.toml"

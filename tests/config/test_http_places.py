@@ -60,6 +60,7 @@ def complaint(directory: Path, place: str) -> str:
         ("http://[::1]:8321/a/b", ListenKind.HTTP, "::1", 8321, "/a/b"),
         ("https://0.0.0.0:443/mcp?cert=/c", ListenKind.HTTPS, "0.0.0.0", 443, "/mcp"),
         ("http+unix:/run/x.sock?mode=0600", ListenKind.HTTP_UNIX, "/run/x.sock", 0, "/mcp"),
+        ("http+unix:/run/x.sock?path=/a", ListenKind.HTTP_UNIX, "/run/x.sock", 0, "/a"),
     ],
 )
 def test_a_place_is_a_url_or_a_path(value: str, kind: ListenKind, name: str, port: int, path: str) -> None:
@@ -89,6 +90,16 @@ def test_a_place_is_a_url_or_a_path(value: str, kind: ListenKind, name: str, por
         ("http://127.0.0.1:1?origins=https://a.example/x", "origins is no list of origins, which have no path"),
         ("http+unix:@x", "an abstract socket has no mode that could keep anyone out"),
         ("unix:/x?origins=https://a", "origins is for HTTP"),
+        ("http+unix:/x?path=metrics", 'path is no path of letters, digits, "-._~/"'),
+        (
+            "http://127.0.0.1:1/metrics?profile=a",
+            "/metrics is where metrics are read, without a profile, a token or TLS",
+        ),
+        (
+            "https://127.0.0.1:1/metrics?cert=/c",
+            "/metrics is where metrics are read, without a profile, a token or TLS",
+        ),
+        ("http+unix:/x?path=/metrics&auth=a", "/metrics is where metrics are read, without a profile, a token or TLS"),
     ],
 )
 def test_what_is_wrong_with_a_place_is_told(value: str, why: str) -> None:
@@ -98,6 +109,12 @@ def test_what_is_wrong_with_a_place_is_told(value: str, why: str) -> None:
 def test_an_address_and_its_port_belong_to_one_place() -> None:
     _, problems = parse_places(["http://127.0.0.1:1/a", "http://localhost:1/b"], [])
     assert [problem.why for problem in problems] == ["another place has this address and port"]
+
+
+def test_somebody_must_be_able_to_come_in() -> None:
+    _, problems = parse_places(["http://127.0.0.1:9464/metrics"], [])
+    assert [problem.why for problem in problems] == ["no agent can come in: there are places for metrics alone"]
+    assert parse_places(["http://127.0.0.1:9464/metrics", "stdio"], [])[1] == []
 
 
 def test_hosts_and_origins_are_compared_in_lower_case() -> None:
@@ -130,6 +147,30 @@ def test_a_network_without_tls_is_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f'[daemon]\nlisten = ["http://0.0.0.0:1/mcp?profile=safe"]\n{AGENTS}')
     assert any("without TLS" in warning for warning in load_catalog(file, {}).warnings)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_metrics"),
+    [
+        ("http://127.0.0.1:9464/metrics", True),
+        ("http://127.0.0.1:9464/metrics?hosts=prometheus.example", True),
+        ("http+unix:/run/x.sock?path=/metrics&mode=0660", True),
+        ("http://127.0.0.1:9464/metrics/", False),
+        ("http://127.0.0.1:9464/a/metrics", False),
+        ("http+unix:/metrics", False),
+        ("unix:/metrics", False),
+    ],
+)
+def test_the_path_says_whether_metrics_are_read_there_or_mcp_clients_come_in(value: str, is_metrics: bool) -> None:
+    place = place_of(value)
+    assert (place.is_metrics, place.is_mcp) == (is_metrics, not is_metrics and place.kind is not ListenKind.UNIX)
+
+
+def test_metrics_need_no_profile_and_a_network_that_reaches_them_is_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[daemon]\nlisten = ["stdio", "http://0.0.0.0:9464/metrics"]\n[agents.ours]\nuid = 0\n')
+    (warning,) = load_catalog(file, {}).warnings
+    assert warning.endswith("http://0.0.0.0:9464/metrics: whoever reaches it reads the names of tools and servers")
 
 
 @pytest.mark.parametrize(

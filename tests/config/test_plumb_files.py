@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.config.wrong_plumb import PLUMB
 from tests.config.wrong_plumb_blocks import PLUMB_BLOCKS
+from tests.examples import examples
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.config.configuration import ConfigError, load_catalog
 from tooldispatchd.config.plumb_files import MAX_FILE_BYTES, MAX_FILES
@@ -189,7 +190,7 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.lists(WORDS, max_size=25).map("".join))
 def test_any_text_gives_a_catalog_or_a_report(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     directory = tmp_path_factory.getbasetemp()

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tests.daemon.forking import Forked, fork_daemon
+
 ROOT: Final = Path(__file__).parent.parent.parent
 MISBEHAVING: Final = ROOT / "tests" / "servers" / "misbehaving.py"
 SERVE: Final = [sys.executable, "-m", "tooldispatchd", "serve"]
@@ -74,7 +76,7 @@ class Agent:
 class Daemon:
     """A daemon that runs, its socket and its log."""
 
-    def __init__(self, process: subprocess.Popen[bytes], path: Path, log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | Forked, path: Path, log: Path) -> None:
         self.process = process
         self.path = path
         self.log = log
@@ -140,10 +142,10 @@ def daemon_on(directory: Path, config: str, *words: str) -> Iterator[Daemon]:
     """A daemon with that configuration on `directory`/dispatch.sock; killed at the end where it still runs."""
     file, path, log = directory / "config.toml", directory / "dispatch.sock", directory / "log"
     file.write_text(config)
-    serve = [*SERVE, "--config", str(file), "--listen", f"unix:{path}", *words]
+    serve = ["serve", "--config", str(file), "--listen", f"unix:{path}", *words]
     with (
         log.open("ab") as stderr,
-        subprocess.Popen(serve, stdin=subprocess.DEVNULL, stderr=stderr) as process,
+        fork_daemon(serve, stderr.fileno()) as process,
         ready(Daemon(process, path, log)) as daemon,
     ):
         yield daemon

@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 
 from benchmarks.peers.prober import clock_of
+from tests.daemon.forking import Forked
 from tests.daemon.spawned import MISBEHAVING, PATIENCE_S, SERVE, Agent, Daemon, Message, daemon_on, server, until
 
 ECHO: Final = """
@@ -106,7 +107,7 @@ def resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def stop(daemon: subprocess.Popen[bytes]) -> None:
+def stop(daemon: subprocess.Popen[bytes] | Forked) -> None:
     """Send SIGSTOP and wait until it has come: what happens then is found together."""
     daemon.send_signal(signal.SIGSTOP)
     until(lambda: ") T " in Path(f"/proc/{daemon.pid}/stat").read_text())

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.daemon.spawned import SERVE, Agent, daemon_on, server, without_places
+from tests.daemon.spawned import SERVE, Agent, server, without_places
 
 CONFIG: Final = """
 [tools.echo]
@@ -263,13 +263,19 @@ def test_a_secret_of_an_input_is_in_no_log(words: list[str]) -> None:
 # --- configuration ---
 
 
-def test_what_only_servers_over_the_network_need_is_not_imported_without_any(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
-    with daemon_on(tmp_path, SERVERS) as daemon, daemon.agent() as agent:
-        assert agent.hello("plain")["__port"] == "ready"
-        log = daemon.log.read_text()
+def test_what_only_servers_over_the_network_need_is_not_imported_without_any(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(SERVERS)
+    ended = subprocess.run(
+        [*SERVE, "--config", str(file), "--listen", "stdio"],
+        input=b'{"__port":"hello","profile":"plain"}\n',
+        env=os.environ | {"PYTHONPROFILEIMPORTTIME": "1"},
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert json.loads(ended.stdout.splitlines()[0])["__port"] == "ready"
+    log = ended.stderr.decode()
     imported = {line.rpartition("|")[2].strip() for line in log.splitlines() if line.startswith("import time:")}
     # The SDK, HTTP clients, and what speaks HTTP/1.1 and WebSocket; of ours, the links over the network.
     heavy = {"mcp", "pydantic", "anyio", "httpx2", "httpcore2", "cryptography", "h11", "wsproto"}

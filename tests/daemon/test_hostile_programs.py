@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -32,6 +33,9 @@ from tests.daemon.traces import (
 # How long what is left of a call may be there after its answer: an orphan lives a fifth of a second longer, and its own
 # orphans as much longer each.
 LEFT_S: Final = 2.0
+# The first have a time to get underway in, which all those interpreters at once could take from them; the last leave no
+# directory for who begins after them.
+WAVES: Final = ("timed", "others", "filling")
 TOO_MUCH: Final = "x" * 10 * 1024 * 1024
 
 
@@ -93,20 +97,22 @@ class Scene:
         """The groups and sessions that hostile programs say they were in."""
         return groups_said(self.directory / "notes")
 
-    def begin(self, channels: ExitStack, *, filling: bool) -> dict[str, Hostile]:
-        """Hostile calls, first those that have a time to get underway in; those that leave no room, or all others."""
-        hostile = [
-            (name, way, ending, outcome)
-            for name, way in self.ways.items()
-            for ending, outcome in outcomes_of(way).items()
-            if (ending == "fills_the_file_system") is filling
-        ]
+    def begin(self, channels: ExitStack, wave: str) -> dict[str, Hostile]:
+        """The hostile calls of one of `WAVES`."""
         begun = {}
-        for name, way, ending, outcome in sorted(hostile, key=lambda each: each[3] != "timeout"):
-            agent = channels.enter_context(self.daemon.agent())
-            call(agent, self.directory, name, way, ending)
-            begun[f"{name}: {ending}"] = Hostile(agent, note_of(self.directory, name, ending), outcome)
+        for name, way in self.ways.items():
+            for ending, outcome in outcomes_of(way).items():
+                if wave_of(ending, outcome) == wave:
+                    agent = channels.enter_context(self.daemon.agent())
+                    call(agent, self.directory, name, way, ending)
+                    begun[f"{name}: {ending}"] = Hostile(agent, note_of(self.directory, name, ending), outcome)
         return begun
+
+
+def wave_of(ending: str, outcome: str) -> str:
+    if ending == "fills_the_file_system":
+        return "filling"
+    return "timed" if outcome == "timeout" else "others"
 
 
 def call(agent: Agent, directory: Path, name: str, way: Way, ending: str) -> None:
@@ -137,11 +143,11 @@ def fight(scene: Scene) -> Fought:
     before, staying = scene.warm_up(), family(scene.daemon)
     own = groups_of({*staying, scene.daemon.process.pid}).values()
     with ExitStack() as channels:
-        hostile = scene.begin(channels, filling=False)
-        assert left_of(lambda: not_underway(hostile), within_s=on_a_busy_machine(PATIENCE_S)) == []
-        # There is no directory for who begins after these.
-        hostile |= scene.begin(channels, filling=True)
-        assert left_of(lambda: not_underway(hostile), within_s=on_a_busy_machine(PATIENCE_S)) == []
+        hostile: dict[str, Hostile] = {}
+        for wave in WAVES:
+            begun = scene.begin(channels, wave)
+            assert left_of(partial(not_underway, begun), within_s=on_a_busy_machine(PATIENCE_S)) == []
+            hostile |= begun
         seen = family(scene.daemon) - staying
         served = scene.serve()
         endless = [each.agent for each in hostile.values() if each.outcome == "cancelled"]

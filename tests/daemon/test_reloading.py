@@ -149,6 +149,28 @@ def test_warm_parents_and_shared_servers_that_did_not_change_live_on(daemon: Rel
     until(lambda: not daemon.family())
 
 
+def test_a_reload_that_is_applied_plans_open_sessions_anew(daemon: Reloadable) -> None:
+    own = server("docs", "echo")
+    daemon.reload(own + ECHO)
+    words = [*SERVE[:-1], "reload", "--apply", "--socket", str(daemon.path)]
+    with daemon.agent() as agent:
+        assert agent.ask("docs:echo", {"text": "a"})["is_error"] is False
+        assert agent.ask("echo", "a")["content"] == '"a"'
+        servers = daemon.running(str(MISBEHAVING))
+        daemon.write(own + DOUBLE)
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[1:] == ["    tools.echo: gone", "    tools.double: new"]
+        assert agent.ask("double", 4)["content"] == "8"
+        assert agent.ask("echo", "a")["fault"] is True
+        # The connection went along.
+        assert agent.ask("docs:echo", {"text": "b"})["is_error"] is False
+        assert daemon.running(str(MISBEHAVING)) == servers
+        daemon.write(own + "[[wrong")
+        refused = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (refused.returncode, "config.toml" in refused.stderr) == (1, True)
+    until(lambda: not daemon.running(str(MISBEHAVING)))
+
+
 def test_secrets_are_read_again(daemon: Reloadable) -> None:
     token = daemon.path.parent / "token"
     token.write_text("a first token that nobody guesses")

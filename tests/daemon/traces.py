@@ -9,10 +9,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from tests.daemon.forking import Forked, fork_daemon
 from tests.daemon.spawned import SERVE, Agent, Daemon, carriers, children_of, ready, without_places, words_of
 
 # A variable of the daemon's.
@@ -62,15 +63,16 @@ def daemon_in(directory: Path, config: str, *before: str, listen: Sequence[str] 
     # What is the daemon's own does not lie where its programs may fill everything.
     own = {"TMPDIR": str(directory / "tmp"), "RUNTIME_DIRECTORY": str(directory / "run"), SECRET: "secret"}
     places = [word for place in (f"unix:{path}", *listen) for word in ("--listen", place)]
-    serve = [*before, *SERVE, "--config", str(file), *places]
-    with (
-        log.open("ab") as stderr,
-        subprocess.Popen(
-            serve, stdin=subprocess.DEVNULL, stderr=stderr, env={**without_places(), **own}, cwd=directory
-        ) as process,
-        ready(Daemon(process, path, log)) as daemon,
-    ):
-        yield daemon
+    words, env = ["--config", str(file), *places], {**without_places(), **own}
+    with log.open("ab") as stderr, ExitStack() as stage:
+        process: subprocess.Popen[bytes] | Forked
+        if before:
+            serve = [*before, *SERVE, *words]
+            process = subprocess.Popen(serve, stdin=subprocess.DEVNULL, stderr=stderr, env=env, cwd=directory)
+        else:
+            process = fork_daemon(["serve", *words], stderr.fileno(), cwd=directory, env=env)
+        stage.enter_context(process)
+        yield stage.enter_context(ready(Daemon(process, path, log)))
 
 
 def held(daemon: Daemon, directory: Path) -> Held:

@@ -6,6 +6,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tooldispatchd.mcpface.clientside import Said
 from tooldispatchd.mcpface.face import Face
 
@@ -200,7 +201,7 @@ class Play:
         return Counter(part["id"] for part in each if "method" not in part and part["id"] is not None)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.sampled_from([[], OPENING, STATELESS, GATHERING]), st.lists(EVENTS, max_size=30))
 def test_nothing_is_raised_and_every_ticket_ends_once(
     opening: list[tuple[str, object]], events: list[tuple[str, object]]

@@ -2,7 +2,7 @@
 
 import ast
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Final
 
 import msgspec
@@ -30,16 +30,18 @@ class Mutant(msgspec.Struct, frozen=True):
     source: str
 
 
-def all_of(source: str) -> list[Mutant]:
-    """Every mutant of a module."""
-    return [*mutants(source), *statements(source)]
+def all_of(source: str, texts: Container[str] | None = None) -> list[Mutant]:
+    """Every mutant of a module; of the lines that read so alone, where `texts` are given."""
+    return [*mutants(source, texts), *statements(source, texts)]
 
 
-def mutants(source: str) -> Iterator[Mutant]:
+def mutants(source: str, texts: Container[str] | None) -> Iterator[Mutant]:
     """All of a module, from its first line to its last."""
     tree = ast.parse(source)
     _forget_annotations(tree)
     for place, node in enumerate(ast.walk(tree)):
+        if texts is not None and _text(source, getattr(node, "lineno", 0)) not in texts:
+            continue
         for what, change in _changes(node):
             copied = copy.deepcopy(tree)
             changed = next(one for at, one in enumerate(ast.walk(copied)) if at == place)
@@ -79,7 +81,7 @@ def _changes(node: ast.AST) -> list[tuple[str, Callable[[ast.AST], None]]]:
     return []
 
 
-def statements(source: str) -> Iterator[Mutant]:
+def statements(source: str, texts: Container[str] | None) -> Iterator[Mutant]:
     """The same with one statement left out: a call, an assignment to an attribute or an item."""
     tree = ast.parse(source)
     _forget_annotations(tree)
@@ -88,7 +90,7 @@ def statements(source: str) -> Iterator[Mutant]:
         if not isinstance(node, ast.FunctionDef | ast.If | ast.For | ast.match_case) or not isinstance(body, list):
             continue
         for at, one in enumerate(body):
-            if not _is_effect(one):
+            if not _is_effect(one) or (texts is not None and _text(source, one.lineno) not in texts):
                 continue
             copied = copy.deepcopy(tree)
             changed = next(each for number, each in enumerate(ast.walk(copied)) if number == place)

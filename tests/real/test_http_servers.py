@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,40 +26,38 @@ FORMS = pytest.mark.parametrize(
 )
 
 
-@needs_npm
-@FORMS
-def test_everything_answers_over_http(tmp_path: Path, mode: str, path: str, lines: list[str]) -> None:
-    with takes_port(npm("everything", mode)) as port:
-        table = url_binding("every", f"http://127.0.0.1:{port}/{path}", *lines)
-        with visit(tmp_path, table + PROFILE) as agent:
-            (warning,) = agent.ready.warnings
-            assert "'simulate-research-query' is left out: it can only be called as a task" in warning
-            assert {"every:echo", "every:get-sum", "every:get-tiny-image"} <= agent.tools
-            assert agent.call("every:echo", message="bees") == "Echo: bees"
-            assert json.loads(agent.call("every:get-structured-content", location="Chicago"))["humidity"] > 0
-            refused = agent.error(
-                "every:gzip-file-as-resource", name="x", data="ftp://127.0.0.1/x", outputType="resource"
-            )
-            assert "rotocol" in refused
-            sums = [Call("every:get-sum", {"a": number, "b": 1}) for number in range(40)]
-            answers = agent.client.call_many(sums)
-            assert [answer.content for answer in answers if not isinstance(answer, FaultError)] == [
-                f"The sum of {number} and 1 is {number + 1}." for number in range(40)
-            ]
+@pytest.fixture(scope="module")
+def ports() -> Iterator[dict[str, int]]:
+    """Where the everything server is, in each of its modes."""
+    with takes_port(npm("everything", "streamableHttp")) as newer, takes_port(npm("everything", "sse")) as older:
+        yield {"streamableHttp": newer, "sse": older}
 
 
 @needs_npm
 @FORMS
-def test_everything_tells_its_progress_over_http(tmp_path: Path, mode: str, path: str, lines: list[str]) -> None:
+def test_everything_answers_and_tells_its_progress_over_http(
+    tmp_path: Path, ports: dict[str, int], mode: str, path: str, lines: list[str]
+) -> None:
     told: list[tuple[float | None, float | None]] = []
-    with takes_port(npm("everything", mode)) as port:
-        table = url_binding("every", f"http://127.0.0.1:{port}/{path}", *lines)
-        with visit(tmp_path, table + PROFILE) as agent:
-            answer = agent.client.call(
-                "every:trigger-long-running-operation",
-                {"duration": 0.3, "steps": 3},
-                on_update=lambda update: told.append((update.progress, update.total)),
-            )
+    table = url_binding("every", f"http://127.0.0.1:{ports[mode]}/{path}", *lines)
+    with visit(tmp_path, table + PROFILE) as agent:
+        (warning,) = agent.ready.warnings
+        assert "'simulate-research-query' is left out: it can only be called as a task" in warning
+        assert {"every:echo", "every:get-sum", "every:get-tiny-image"} <= agent.tools
+        assert agent.call("every:echo", message="bees") == "Echo: bees"
+        assert json.loads(agent.call("every:get-structured-content", location="Chicago"))["humidity"] > 0
+        refused = agent.error("every:gzip-file-as-resource", name="x", data="ftp://127.0.0.1/x", outputType="resource")
+        assert "rotocol" in refused
+        sums = [Call("every:get-sum", {"a": number, "b": 1}) for number in range(40)]
+        answers = agent.client.call_many(sums)
+        assert [answer.content for answer in answers if not isinstance(answer, FaultError)] == [
+            f"The sum of {number} and 1 is {number + 1}." for number in range(40)
+        ]
+        answer = agent.client.call(
+            "every:trigger-long-running-operation",
+            {"duration": 0.3, "steps": 3},
+            on_update=lambda update: told.append((update.progress, update.total)),
+        )
     assert not answer.is_error
     assert told == [(1.0, 3.0), (2.0, 3.0), (3.0, 3.0)]
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -21,6 +22,7 @@ from tests.real.apidocs import (
     needs_documents,
     operations_in,
 )
+from tooldispatchd.catalog.openapi.adapter import AdaptedApi
 from tooldispatchd.catalog.schemas import compile_check
 
 pytestmark = needs_documents
@@ -30,10 +32,23 @@ SAMPLE = 40
 LARGE = {"GitHub": 1_223, "Kubernetes 1.13 (2.0)": 1_014, "Autotask": 2_958}
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_each_operation_of_a_document_is_a_tool_or_left_out_with_a_reason(name: str) -> None:
-    text = json_of(DOCUMENTS[name])
-    made = made_of(text)
+class Document(NamedTuple):
+    """A document as JSON, and all that it makes: made once for the tests of it."""
+
+    name: str
+    text: bytes
+    made: AdaptedApi
+
+
+@pytest.fixture(scope="module")
+def document(request: pytest.FixtureRequest) -> Document:
+    text = json_of(DOCUMENTS[request.param])
+    return Document(request.param, text, made_of(text))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, indirect=True)
+def test_each_operation_of_a_document_is_a_tool_or_left_out_with_a_reason(document: Document) -> None:
+    name, text, made = document
     assert made.problems == ()
     assert len(made.tools) + len(made.left_out) == operations_in(text)
     assert operations_in(text) >= LARGE.get(name, 1)
@@ -46,12 +61,10 @@ def test_each_operation_of_a_document_is_a_tool_or_left_out_with_a_reason(name: 
                 compile_check(msgspec.convert(table[key], dict[str, object]))
 
 
-@pytest.mark.parametrize("name", CALLED)
-def test_a_sample_of_a_document_is_requested_as_it_says(name: str, tmp_path: Path) -> None:
-    text = json_of(DOCUMENTS[name])
-    made = made_of(text)
-    with describing(tmp_path, text) as connection:
-        report = call_each(made, connection, SAMPLE)
+@pytest.mark.parametrize("document", CALLED, indirect=True)
+def test_a_sample_of_a_document_is_requested_as_it_says(document: Document, tmp_path: Path) -> None:
+    with describing(tmp_path, document.text) as connection:
+        report = call_each(document.made, connection, SAMPLE)
     assert report.invalid == {}
     assert report.counts["valid"] >= report.counts.total() * 0.9
 

@@ -39,7 +39,7 @@ def whole(name: str) -> str:
 
 
 @needs_npm
-def test_everything_is_offered_and_answers_in_every_kind(tmp_path: Path) -> None:
+def test_everything_is_offered_answers_in_every_kind_and_tells_its_progress(tmp_path: Path) -> None:
     with visit(tmp_path, binding("every", npm("everything", "stdio")) + whole("every")) as agent:
         assert {
             "every:echo",
@@ -62,11 +62,6 @@ def test_everything_is_offered_and_answers_in_every_kind(tmp_path: Path) -> None
         assert [block["type"] for block in json.loads(agent.call("every:get-tiny-image"))] == ["text", "image", "text"]
         links = json.loads(agent.call("every:get-resource-links", count=2))
         assert [block["type"] for block in links] == ["text", "resource_link", "resource_link"]
-
-
-@needs_npm
-def test_everything_tells_its_progress(tmp_path: Path) -> None:
-    with visit(tmp_path, binding("every", npm("everything", "stdio")) + whole("every")) as agent:
         told: list[tuple[float | None, float | None]] = []
         answer = agent.client.call(
             "every:trigger-long-running-operation",

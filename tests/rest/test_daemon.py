@@ -285,7 +285,8 @@ def test_only_a_configuration_with_requests_imports_what_makes_them(tmp_path: Pa
         "import sys; from pathlib import Path; from tooldispatchd.config.configuration import load_catalog\n"
         f"load_catalog(Path({str(tmp_path / 't.toml')!r}), {ENVIRON!r})\n"
         "import tooldispatchd.daemon.daemon\n"
-        "print([name for name in sys.modules if name.startswith(('tooldispatchd.providers.rest', 'h11'))],"
+        "wings = ('tooldispatchd.providers.rest', 'tooldispatchd.metrics', 'h11')\n"
+        "print([name for name in sys.modules if name.startswith(wings)],"
         " 'tooldispatchd.catalog.rest.requests' in sys.modules)"
     )
     ended = subprocess.run(

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.daemon.spawned import ROOT, SERVE, Agent, Daemon, ready, without_places
+from tests.daemon.forking import fork_daemon
+from tests.daemon.spawned import ROOT, Agent, Daemon, ready, without_places
 
 NAMED: Final = ROOT / "tests" / "servers" / "named.py"
 AGENT: Final = ROOT / "examples" / "agent.py"
@@ -50,10 +51,10 @@ def seeded(
     (directory / "config.toml").write_text(config)
     path, log = directory / "dispatch.sock", directory / "log"
     environment = without_places() | {"PATH": f"{directory / 'bin'}:{os.environ['PATH']}"} | dict(environ)
-    words = [*SERVE, "--config", str(directory / "config.toml"), "--listen", f"unix:{path}"]
+    words = ["serve", "--config", str(directory / "config.toml"), "--listen", f"unix:{path}"]
     with (
         log.open("ab") as stderr,
-        subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=stderr, env=environment) as process,
+        fork_daemon(words, stderr.fileno(), env=environment) as process,
         ready(Daemon(process, path, log)) as daemon,
     ):
         yield daemon

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from tests.daemon.spawned import Agent, Daemon, daemon_on
+from tests.examples import examples
 from tooldispatchd.toolbox.sets import SETS
 
 KEY: Final = "hunter2-of-the-search-engine"
@@ -156,7 +157,7 @@ def test_every_input_has_an_answer_that_its_tool_has_words_for(
 ) -> None:
     work = directory / "work" / "_"
 
-    @settings(max_examples=30, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(30), deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(inputs(schemas[tool]))
     def ask(value: object) -> None:
         (work / "sub").mkdir(exist_ok=True)

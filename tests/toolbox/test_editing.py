@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.forked.python.test_context import context
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
 from tooldispatchd.toolbox.editing import Edit, edit, multi_edit, replaced
@@ -53,7 +54,7 @@ def test_line_ends_of_a_file_are_kept(text: str, old: str, new: str) -> None:
 
 
 # Each writes a file to the disk.
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(TEXTS, st.lists(st.tuples(PARTS, TEXTS), min_size=1, max_size=5))
 def test_several_edits_are_the_edits_one_by_one(text: str, pairs: list[tuple[str, str]]) -> None:
     expected = text

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.forked.python.test_context import context
 from tooldispatchd.forked.python.context import InvalidInputError, ToolFailedError
 from tooldispatchd.toolbox.grep import GrepFindings, lines_of
@@ -204,7 +205,7 @@ def test_warnings_and_long_names_are_read_in_linear_time(tmp_path: Path) -> None
     assert work(100, b"x" * 3_200) < 24 * work(100, b"x" * 400)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lines=st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)), word=st.sampled_from("aé0 ")
 )

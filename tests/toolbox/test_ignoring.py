@@ -6,6 +6,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.forked.python.test_context import context
 from tooldispatchd.toolbox.ignoring import IgnoreRules, rules_above
 from tooldispatchd.toolbox.walking import walk
@@ -69,7 +70,7 @@ def test_a_line_of_many_stars_is_passed_over_and_takes_no_time(tmp_path: Path) -
     assert time.process_time() - began < 1.0
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     files=st.lists(st.lists(NAMES, min_size=1, max_size=3), min_size=1, max_size=8),
     lists=st.dictionaries(st.sampled_from(["", "a", "build"]), RULES, min_size=1),

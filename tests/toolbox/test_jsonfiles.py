@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.forked.python.test_context import context
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
 from tooldispatchd.toolbox.jsonfiles import json_read, json_write
@@ -152,7 +153,7 @@ def test_half_a_character_in_a_document_is_told() -> None:
 
 
 # Each writes a file to the disk.
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(VALUES, st.data(), VALUES, st.sampled_from([None, 1, 4, "\t"]))
 def test_a_value_that_is_put_is_found_and_others_stay(
     document: object, data: st.DataObject, value: object, indent: int | str | None

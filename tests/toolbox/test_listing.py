@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.forked.python.test_context import context
 from tests.toolbox.test_pathglobs import matches
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
@@ -149,7 +150,7 @@ def fresh(tmp_path: Path) -> Callable[[], Path]:
     return lambda: tmp_path / str(next(numbers))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ways=WAYS, pattern=st.sampled_from(["**", "**/*.py", "a/**/b", "*/*", "{a,b}/**", "**/a/*", "[ab]"]))
 def test_a_glob_finds_what_fits_of_all_paths(fresh: Callable[[], Path], ways: list[list[str]], pattern: str) -> None:
     top = fresh()
@@ -159,7 +160,7 @@ def test_a_glob_finds_what_fits_of_all_paths(fresh: Callable[[], Path], ways: li
     assert found == {path for path in there if matches(pattern, path)}
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ways=WAYS, depth=st.integers(1, 5), entries=st.integers(1, 20))
 def test_a_tree_shows_all_but_what_it_says(
     fresh: Callable[[], Path], ways: list[list[str]], depth: int, entries: int

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tooldispatchd.forked.python.context import ToolFailedError
 from tooldispatchd.toolbox.walking import Walk, directory_at, shown
 
@@ -76,7 +77,7 @@ def test_what_is_no_directory_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 NAME = st.binary(min_size=1, max_size=4).filter(lambda name: not set(b"/\0") & set(name) and name not in {b".", b".."})
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.lists(NAME, min_size=1, max_size=3), st.sampled_from(["file", "..", "/", "."])), max_size=8)
 )

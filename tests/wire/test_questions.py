@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec import Raw
 
+from tests.examples import examples
 from tooldispatchd.wire.messages import ApproveReq, ApproveResp, Ask, AskResp, Hello, Outgoing, Reply
 from tooldispatchd.wire.questions import MAX_QUESTIONS, Question, Questions
 from tooldispatchd.wire.session import Event, SessionMachine
@@ -165,4 +166,4 @@ class Asking(RuleBasedStateMachine):
 
 
 TestAsking = Asking.TestCase
-TestAsking.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestAsking.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec import UNSET, Raw, UnsetType
 
+from tests.examples import examples
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Form, Refused
 from tooldispatchd.wire.faults import Code, Fault
@@ -249,7 +250,7 @@ class Sessions(RuleBasedStateMachine):
 
 
 TestSessions = Sessions.TestCase
-TestSessions.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestSessions.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 
 
 def test_a_refused_opening_is_told_with_the_line_that_asked_for_it() -> None:

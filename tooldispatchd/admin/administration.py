@@ -60,6 +60,8 @@ class Administration:
             "calls": views.calls,
             "servers": views.servers,
             "tools": views.tools,
+            "config": views.config,
+            "metrics": views.metrics,
         }
         self._acts = acts = Acts(daemon, latest)
         self._changes: Final[dict[str, Callable[[AdminReq], Awaitable[Made]]]] = {

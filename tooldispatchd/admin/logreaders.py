@@ -69,6 +69,9 @@ class LogSubscription:
                 await self._arrived.wait()
                 self._arrived = trio.Event()
                 while self._queued:
+                    if not self._channel.may_administer:
+                        # The latest configuration may have taken the right away.
+                        return
                     if self._channel.is_behind or self._channel.crowding(0) is not None:
                         await trio.sleep(LOOK_S)
                     else:

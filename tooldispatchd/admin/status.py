@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.admin.keys import SourceShown, shown_source
 from tooldispatchd.admin.pieces import in_turns
 from tooldispatchd.admin.sessions import still_open
 from tooldispatchd.admin.tools import ToolCounts, tool_counts
@@ -103,6 +104,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     processes: ProcessesShown
     memory: MemoryShown
     near: list[NearLimit]
+    config: SourceShown | None
     slowest: list[ToolCounts]
     """By the time that most of their calls take."""
     failing: list[ToolCounts]
@@ -149,6 +151,7 @@ async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterabl
             memory.held, memory.max_bytes, _resident(), [UserShown(*each) for each in memory.greediest(SHOWN)]
         ),
         near=[NearLimit(name, used, of) for name, (used, of) in uses.items() if used >= NEAR * of],
+        config=None if daemon.configuration is None else shown_source(daemon.configuration()),
         slowest=_most(tools, lambda tool: tool.p95_ms or 0.0),
         failing=_most(tools, lambda tool: tool.errors + sum(tool.faults.values())),
         longest_turn=TurnShown(round(took_s * 1000, 1), task),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 import trio
 
+from tooldispatchd.admin.keys import key_view, keys_of, nowhere, shown_source
 from tooldispatchd.admin.pieces import EntryList, in_turns
 from tooldispatchd.admin.servers import server_views, shared_view
 from tooldispatchd.admin.sessions import call_views, open_sessions, session_view, still_open
@@ -14,6 +15,7 @@ from tooldispatchd.admin.status import status_view
 from tooldispatchd.admin.tools import tool_counts
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import RunningDaemon
+from tooldispatchd.metrics.rendering import pieces
 from tooldispatchd.wire.messages import AdminReq
 
 
@@ -65,6 +67,21 @@ class Views:
             tallies, lambda tally: (tool_counts(tally, in_flight[tally.name, tally.kind, tally.provider]),)
         )
         return _lists(tools=entries)
+
+    async def config(self, _asked: AdminReq) -> bytes:
+        """The effective configuration, one entry for each key, what may be a secret masked."""
+        read, entries = self._daemon.configuration, self._entries()
+        configuration = None if read is None else read()
+        origin_of = nowhere if configuration is None else configuration.origin_of
+        await entries.fill(keys_of(self._latest().setup.catalog.config), lambda key: (key_view(*key, origin_of),))
+        head = b"" if configuration is None else msgspec.json.encode(shown_source(configuration))[1:-1] + b","
+        return b"{" + head + _lists(keys=entries)[1:]
+
+    async def metrics(self, _asked: AdminReq) -> bytes:
+        """What was counted, as Prometheus reads it."""
+        runtime = self._latest()
+        text = "".join([piece async for piece in in_turns(pieces(self._daemon, runtime))])
+        return runtime.setup.catalog.masker.mask_bytes(msgspec.json.encode({"text": text}))
 
     def _entries(self) -> EntryList:
         return EntryList(self._latest().setup.catalog.masker)

@@ -187,6 +187,8 @@ class DaemonState:
         # Servers whose requests are queued: each is told in one write, at the end of the turn that queued them.
         self.owed: Final[set[Flushable]] = set()
         self.sessions = 0  # opened so far; numbers them in the log
+        # Likewise: lines that were refused, and bytes of all channels.
+        self.refused_lines = self.bytes_in = self.bytes_out = 0
         # The open ones by that number, those of agents that agents called too: each a `Session`, which stands above.
         self.opened: Final[dict[int, Hashable]] = {}
         self.is_draining = False

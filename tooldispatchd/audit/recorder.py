@@ -104,6 +104,11 @@ class Recorder:
         """How many are not taken yet."""
         return len(self._queue)
 
+    @property
+    def lost(self) -> int:
+        """How many there was no room for."""
+        return self._refused
+
     def start(self) -> None:
         self._thread.start()
 

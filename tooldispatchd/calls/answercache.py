@@ -48,7 +48,7 @@ def _unheard(_key: bytes, _cached: CachedAnswer | None) -> None: ...
 class AnswerCache:
     """`changed` hears of each answer that is put, and, with None, of each that leaves before its time is over."""
 
-    __slots__ = ("_deadlines", "_entries", "_eras", "_holding", "_max_bytes", "changed")
+    __slots__ = ("_deadlines", "_entries", "_eras", "_holding", "_max_bytes", "changed", "hits", "misses")
 
     def __init__(self, max_bytes: int, holding: Holding) -> None:
         self.changed: Callable[[bytes, CachedAnswer | None], None] = _unheard
@@ -58,6 +58,8 @@ class AnswerCache:
         self._deadlines: Deadlines[bytes] = Deadlines()
         # How often the answers of each server were cleared.
         self._eras: dict[str, int] = {}
+        # How often there was an answer to get, and how often not.
+        self.hits = self.misses = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -83,11 +85,12 @@ class AnswerCache:
     def get(self, key: bytes, now: float) -> CachedAnswer | None:
         """The answer of that key, while its time is not over."""
         found = self._entries.get(key)
-        if found is None:
+        if found is None or found[0].until <= now:
+            self.misses += 1
+            if found is not None:
+                self._expire(now)
             return None
-        if found[0].until <= now:
-            self._expire(now)
-            return None
+        self.hits += 1
         self._entries.move_to_end(key)
         return found[0]
 

@@ -61,6 +61,9 @@ class Jobs:
         self._opened = 0
         self._bytes = 0
 
+    def __len__(self) -> int:
+        return len(self._jobs)
+
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs.values())
 

@@ -17,6 +17,10 @@ from typing import Final
 
 from tooldispatchd.calls.machine import StateMachine
 
+# Servers are named by configurations, of which a daemon may have many, one after the other.
+MAX_SERVERS: Final = 1_000
+OTHER: Final = "other"
+
 
 class KeeperState(Enum):
     """Where a keeper stands; `TRANSITIONS` says how it moves."""
@@ -81,10 +85,61 @@ TRANSITIONS: Final[dict[KeeperState, dict[KeeperEvent, KeeperState]]] = {
 }
 
 
+class ServerCounts:
+    """What became of the connections to one server, of all sessions. `now` has the keepers that are in each state.
+
+    A connection that `failed` never opened; one that `died` ended by itself; and another was opened in the place of
+    one, or of the other, after a `retry`.
+    """
+
+    __slots__ = ("died", "failed", "now", "opened", "retries")
+
+    def __init__(self) -> None:
+        self.now = dict.fromkeys(KeeperState, 0)
+        self.opened = self.failed = self.died = self.retries = 0
+
+    def note(self, before: KeeperState, event: KeeperEvent, after: KeeperState) -> None:
+        """A keeper has moved."""
+        self.now[before] -= 1
+        self.now[after] += 1
+        self.opened += event is KeeperEvent.OPENED
+        self.retries += event is KeeperEvent.RETRY
+        if event is KeeperEvent.LOST and after is KeeperState.AWAY:
+            self.died += before is KeeperState.OPEN
+            self.failed += before in (KeeperState.OPENING, KeeperState.WAKING)
+
+
+class AllServerCounts:
+    """Those of all servers by their names; beyond `MAX_SERVERS` of these one for all others."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self) -> None:
+        self._of: dict[str, ServerCounts] = {}
+
+    def of(self, name: str) -> ServerCounts:
+        """Those of the server."""
+        if name not in self._of and len(self._of) >= MAX_SERVERS:
+            name = OTHER
+        return self._of.setdefault(name, ServerCounts())
+
+    def servers(self) -> list[tuple[str, ServerCounts]]:
+        """All that there are."""
+        return list(self._of.items())
+
+
 class KeeperMachine(StateMachine[KeeperState, KeeperEvent]):
     """The state of one keeper."""
 
-    __slots__ = ()
+    __slots__ = ("_counts",)
 
-    def __init__(self) -> None:
+    def __init__(self, counts: ServerCounts) -> None:
         super().__init__(TRANSITIONS, KeeperState.OPENING)
+        self._counts = counts
+        counts.now[self.state] += 1
+
+    def apply(self, event: KeeperEvent) -> KeeperState:
+        before, after = self.state, super().apply(event)
+        if after is not before:
+            self._counts.note(before, event, after)
+        return after

@@ -14,15 +14,17 @@ FORGET_S: Final = 60.0
 class Refusals:
     """Recent refusals by uid."""
 
-    __slots__ = ("_by_uid",)
+    __slots__ = ("_by_uid", "total")
 
     def __init__(self) -> None:
         # How many, and when the last of them was; in the order of that.
         self._by_uid: dict[int, tuple[int, float]] = {}
+        self.total = 0  # since the daemon has begun
 
     def note(self, uid: int, now: float) -> int:
         """Count one more; how many that user has had lately."""
         self._forget(now)
+        self.total += 1
         count = self._by_uid.pop(uid, (0, now))[0] + 1
         self._by_uid[uid] = count, now
         return count

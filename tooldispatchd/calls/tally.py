@@ -108,10 +108,11 @@ class CountedTool(Protocol):
 class Tallies:
     """Those of all tools of a daemon. `none` has the requests for which no tool was found."""
 
-    __slots__ = ("_of", "none")
+    __slots__ = ("_of", "_waits", "none")
 
     def __init__(self) -> None:
         self._of: Final[dict[tuple[str, str, str], ToolTally]] = {}
+        self._waits: Final[dict[tuple[str, str], Durations]] = {}
         self.none: Final = ToolTally("", "", "")
 
     def of(self, tool: CountedTool | None) -> ToolTally:
@@ -126,6 +127,17 @@ class Tallies:
         if tally is None:
             tally = self._of[key] = ToolTally(*key)
         return tally
+
+    def waits(self, stage: str, name: str) -> Durations:
+        """What calls have waited at a stage, for the queue of that name where it has several; bounded likewise."""
+        key = stage, name
+        if key not in self._waits and len(self._waits) >= MAX_TOOLS:
+            key = OTHER, OTHER
+        return self._waits.setdefault(key, Durations())
+
+    def all_waits(self) -> list[tuple[str, str, Durations]]:
+        """Those that there are, by stage and name."""
+        return [(*key, durations) for key, durations in self._waits.items()]
 
     def tools(self) -> list[ToolTally]:
         """Those that there are, in the order in which they came; at most one more than `MAX_TOOLS`."""

@@ -1,6 +1,7 @@
 """Whether a process descends from this one, by the kernel's account of both."""
 
 import os
+from functools import cache
 from typing import Final
 
 from tooldispatchd.children.procstat import TICKS_PER_S, fields_of
@@ -18,7 +19,7 @@ def is_descendant(pid: int, *, seen_at: float) -> bool | None:
     """
     own = os.getpid()
     try:
-        own_start = _started_at(fields_of(own))
+        own_start = _start_of(own)
         fields = fields_of(pid)
         if _started_at(fields) > seen_at * TICKS_PER_S + 1:
             return None
@@ -33,6 +34,11 @@ def is_descendant(pid: int, *, seen_at: float) -> bool | None:
     except (OSError, ValueError, IndexError):
         pass
     return None
+
+
+@cache
+def _start_of(own: int) -> int:
+    return _started_at(fields_of(own))
 
 
 def _started_at(fields: list[bytes]) -> int:

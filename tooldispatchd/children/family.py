@@ -11,7 +11,8 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
+from weakref import WeakSet
 
 import trio
 
@@ -33,6 +34,15 @@ class Reservation(NamedTuple):
     env: dict[str, str]
 
 
+class NamedForker(Protocol):
+    """A `Forker`, as it is counted."""
+
+    name: str
+
+    @property
+    def is_ready(self) -> bool: ...
+
+
 class Family:
     """The children of a daemon, under one run id that all of them carry in their environment."""
 
@@ -47,6 +57,9 @@ class Family:
         self._lingering: set[Child] = set()
         # One for each forker that is to be told of children.
         self._reminders: set[Callable[[], None]] = set()
+        # How many children there were, of which so many were started by the daemon itself and no forker.
+        self.started = self.spawned = 0
+        self.forkers: Final[WeakSet[NamedForker]] = WeakSet()
         self._is_sealed = False
         self._is_closed = False
 
@@ -78,6 +91,7 @@ class Family:
             self.cancel(reserved)
             raise
         self.register(child, reserved)
+        self.spawned += 1
         return child
 
     def spawn_module(
@@ -120,6 +134,7 @@ class Family:
         self._guardians.enter(reserved.slot, child.pid)
         self._orphans.enter(child.pid, reserved.number)
         self._slots[child] = reserved.slot
+        self.started += 1
 
     def cancel(self, reserved: Reservation) -> None:
         """Give back the room of a child that was not started."""

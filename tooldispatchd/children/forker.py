@@ -75,6 +75,7 @@ class Forker:
         finally:
             theirs.close()
         self._control = Control(ours, answer_s=answer_s, take=self._take, fail=self._give_up)
+        family.forkers.add(self)
         self._process.close_stdin()
         self._process.close_pipe(self._process.stdout)
 

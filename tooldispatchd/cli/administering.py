@@ -1,8 +1,10 @@
 """What the commands for administrators share: which daemon, as whom, and one line to it."""
 
 import argparse
+import json
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from tooldispatchd.cli import dialogue
@@ -10,10 +12,13 @@ from tooldispatchd.cli.dialogue import Dialogue, Line
 
 # A daemon answers within milliseconds.
 TIMEOUT_S: Final = 5.0
+# Between two looks; each costs the daemon some milliseconds.
+WATCH_S: Final = 2.0
 EPILOG: Final = f"""\
 {dialogue.SOCKETS}
 Who may: agents of a profile with admin = true; where no profile has it, the daemon's own user and root.
-exit codes: 0 done; 1 refused, or there is no such thing; 2 usage; 3 the daemon cannot be reached, or does not answer
+exit codes: 0 done; 1 refused, or there is no such thing; 2 usage, or a wrong configuration; 3 the daemon cannot be
+reached, or does not answer
 """
 
 
@@ -36,6 +41,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     # No private daemon is worth looking at.
     parser.set_defaults(config=None)
+
+
+def add_screen_arguments(parser: argparse.ArgumentParser, members: str) -> None:
+    """Declare how a screen is shown, beside which daemon it is of."""
+    parser.add_argument("--json", action="store_true", help=f"print an object: {members}")
+    parser.add_argument(
+        "--watch",
+        type=dialogue.seconds,
+        nargs="?",
+        const=WATCH_S,
+        metavar="SECONDS",
+        help=f"draw it again and again, every so many seconds ({WATCH_S:g}), until Ctrl-C",
+    )
+    add_arguments(parser)
+
+
+def show(
+    arguments: argparse.Namespace,
+    look: Callable[[Dialogue], Line],
+    screen: Callable[[Line, float], Iterable[object]],
+) -> int:
+    """Look once or again and again, and draw the pieces of the `screen`; the exit code."""
+
+    def watch(daemon: Dialogue) -> int:
+        while True:
+            seen = look(daemon)
+            if arguments.json:
+                print(json.dumps(seen, ensure_ascii=False), flush=True)
+            else:
+                _draw(arguments, screen(seen, time.time()))
+            if arguments.watch is None:
+                return 0
+            time.sleep(arguments.watch)
+
+    return administer(arguments, watch)
+
+
+def _draw(arguments: argparse.Namespace, pieces: Iterable[object]) -> None:
+    from rich.console import Console
+
+    is_forced = None if arguments.color == "auto" else arguments.color == "always"
+    console = Console(file=sys.stdout, force_terminal=is_forced, no_color=True if is_forced is False else None)
+    # Written by rich a pipe whose reader has gone would end with an exit code of its own.
+    with console.capture() as drawn:
+        if arguments.watch is not None:
+            console.clear()
+        for piece in pieces:
+            console.print(piece)
+    print(drawn.get(), end="", flush=True)
 
 
 def administer(arguments: argparse.Namespace, act: Callable[[Dialogue], int]) -> int:

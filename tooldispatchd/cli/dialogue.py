@@ -54,7 +54,7 @@ class Paint:
     def __init__(self, choice: str, stream: TextIO | None) -> None:
         is_shown = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
         wanted = is_shown and not os.environ.get("NO_COLOR")
-        self._is_on = choice == "always" or (choice == "auto" and wanted)
+        self.is_on: Final = choice == "always" or (choice == "auto" and wanted)
 
     def strong(self, text: str) -> str:
         return self._coloured("1", text)
@@ -66,7 +66,7 @@ class Paint:
         return self._coloured("31", text)
 
     def _coloured(self, code: str, text: str) -> str:
-        return f"\033[{code}m{text}{_RESET}" if self._is_on and text else text
+        return f"\033[{code}m{text}{_RESET}" if self.is_on and text else text
 
 
 def printable(text: str) -> str:
@@ -146,6 +146,17 @@ class Dialogue:
         self._duplex.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
         value = self.until("admin_resp").get("value")
         return value if isinstance(value, dict) else {}
+
+    def follow(self, ask: str, fields: Mapping[str, object]) -> Iterator[tuple[Line, int]]:
+        """What an administrator's subscription tells, each with how many values were dropped before; raises as `hear`.
+
+        It has no end of its own.
+        """
+        self.administer(ask, fields)
+        while True:
+            note = self.until("admin_note")
+            value, dropped = note.get("value"), note.get("dropped")
+            yield value if isinstance(value, dict) else {}, dropped if isinstance(dropped, int) else 0
 
     def hear(self) -> Line:
         """The next line. Raises `CommandRefusedError` for a fault, `NoDaemonError` where none comes."""

@@ -137,6 +137,7 @@ def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
 
 def _prepare_process() -> None:
     """Standard descriptors, limits and ignored signals, before anything is opened or signalled. Raises OSError."""
+    import gc
     import signal
 
     from tooldispatchd.children.descriptors import occupy_standard, raise_limit, require_free
@@ -147,6 +148,8 @@ def _prepare_process() -> None:
     require_free()
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
+    # Until the daemon is ready: what its start makes stays, and to look through that for garbage takes a tenth of it.
+    gc.disable()
 
 
 def leaves(error: BaseException) -> list[BaseException]:

@@ -41,14 +41,16 @@ def open_profile(place: ListenAddress, catalog: Catalog) -> str | None:
 def http_problems(places: Iterable[ListenAddress], catalog: Catalog) -> Iterator[Problem]:
     """What is wrong with each place for HTTP; the problems' paths are empty."""
     for place in places:
-        if place.kind.is_http:
+        if place.is_mcp:
             yield from (msgspec.structs.replace(each, path=(), value=place.text) for each in _problems(place, catalog))
 
 
 def http_warnings(places: Iterable[ListenAddress]) -> Iterator[str]:
     """A sentence for each place where tokens and contents can be read on their way."""
     for place in places:
-        if place.kind is ListenKind.HTTP and not place.is_loopback:
+        if place.is_metrics and not place.is_loopback:
+            yield f"{place.text.partition('?')[0]}: whoever reaches it reads the names of tools and servers"
+        elif place.kind is ListenKind.HTTP and not place.is_loopback:
             where = place.text.partition("?")[0]
             yield f"{where}: without TLS whoever sees the network reads tokens and all that is said; https:// has it"
 
@@ -57,7 +59,9 @@ def explain_places(catalog: Catalog) -> Iterator[str]:
     """The places of a configuration in lines for a person, as `catalog.explanation` has them: who may come in there."""
     for place in parse_places(catalog.config.daemon.listen, catalog.profiles)[0]:
         yield f"place {place.text.partition('?')[0]}"
-        if place.kind.is_http:
+        if place.is_metrics:
+            yield "    metrics"
+        elif place.kind.is_http:
             yield f"    profiles: {', '.join(admitted_profiles(place, catalog))}"
             shown = f"with a token of {place.auth}" if place.auth else "without a token"
             yield f"    {shown}: {open_profile(place, catalog) or 'none'}"

@@ -2,6 +2,7 @@
 
     unix:PATH?mode=0660&owner=USER:GROUP    unix:@NAME?uid=any    fd:READ,WRITE    stdio    systemd?profiles=A,B
     http://ADDRESS:PORT/PATH?profile=A    https://ADDRESS:PORT/PATH?cert=FILE&key=FILE    http+unix:PATH?mode=0660
+    http://ADDRESS:PORT/metrics           http+unix:PATH?path=/metrics
 
 As in a URL, `%3F` is a question mark that belongs to the path and `%25` a percent sign. Whether a user or a descriptor
 exists is asked when the place is opened: a configuration may be checked on another machine.
@@ -26,6 +27,8 @@ ALLOWED: Final = (
 )
 # Where MCP's own examples have it.
 HTTP_PATH: Final = "/mcp"
+# And where Prometheus looks: nobody has MCP there.
+METRICS_PATH: Final = "/metrics"
 MAX_PORT: Final = 65_535
 # sockaddr_un has 108 bytes (unix(7)): one is the NUL at the end, four the suffix of the name that is bound first.
 MAX_SOCKET_PATH_BYTES: Final = 103
@@ -41,6 +44,7 @@ _NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _FDS: Final = re.compile(r"([0-9]{1,9}),([0-9]{1,9})")
 _MODE: Final = re.compile(r"[0-7]{1,4}")
 _HTTP: Final = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]*\]|[^:/@\[\]]*)(?::([0-9]{1,5}))?(/[A-Za-z0-9._~/-]*)?")
+_URL_PATH: Final = re.compile(r"/[A-Za-z0-9._~/-]*")
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 
@@ -59,7 +63,7 @@ class ListenKind(StrEnum):
 
     @property
     def is_http(self) -> bool:
-        """Whether MCP clients come in there."""
+        """Whether it speaks HTTP: with MCP clients, or with who reads metrics."""
         return self in (ListenKind.HTTP, ListenKind.HTTPS, ListenKind.HTTP_UNIX)
 
 
@@ -77,8 +81,10 @@ _OPTIONS: Final[dict[ListenKind, tuple[str, ...]]] = {
     ListenKind.SYSTEMD: (*_WHO, *_PEERS),
     ListenKind.HTTP: (*_WHO, *_WEB),
     ListenKind.HTTPS: (*_WHO, *_PEM, *_WEB),
-    ListenKind.HTTP_UNIX: (*_WHO, *_FILE, *_WEB),
+    ListenKind.HTTP_UNIX: ("path", *_WHO, *_FILE, *_WEB),
 }
+# At a place for metrics no profile is opened.
+_METRICS: Final = ("path", "hosts", *_FILE)
 
 
 class SocketOwner(msgspec.Struct, frozen=True):
@@ -121,6 +127,16 @@ class ListenAddress(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys((*([self.profile] if self.profile else []), *self.profiles)))
 
     @property
+    def is_metrics(self) -> bool:
+        """Whether it is where metrics are read, and no MCP client comes in."""
+        return self.kind.is_http and self.path == METRICS_PATH
+
+    @property
+    def is_mcp(self) -> bool:
+        """Whether MCP clients come in there."""
+        return self.kind.is_http and self.path != METRICS_PATH
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine reaches it; so for all but HTTP over a network."""
         return self.kind not in (ListenKind.HTTP, ListenKind.HTTPS) or ipaddress.ip_address(self.name).is_loopback
@@ -161,7 +177,10 @@ def parse_places(texts: Iterable[str], profiles: Collection[str]) -> tuple[list[
                 problems.append(Problem((index,), "unknown profile", value=text, nearest=close))
         else:
             problems.append(msgspec.structs.replace(place, path=(index,)))
-    return places, [*problems, *_taken_twice(places)]
+    problems += _taken_twice(places)
+    if places and not problems and all(place.is_metrics for place in places):
+        problems.append(Problem((), "no agent can come in: there are places for metrics alone", value=places[0].text))
+    return places, problems
 
 
 def _taken_twice(places: Iterable[ListenAddress]) -> Iterator[Problem]:
@@ -310,6 +329,13 @@ def _with_options(place: ListenAddress, options: dict[str, str]) -> ListenAddres
         raise _PlaceError("origins is no list of origins, which have no path", '"origins=https://app.example"')
     if place.kind is ListenKind.HTTPS and "cert" not in options:
         raise _PlaceError("https has a certificate", '"cert=FILE", and "key=FILE" where it does not hold the key')
+    path = options.get("path", place.path)
+    if "path" in options and _URL_PATH.fullmatch(path) is None:
+        raise _PlaceError('path is no path of letters, digits, "-._~/"', f'"path={METRICS_PATH}"')
+    is_metrics = place.kind.is_http and path == METRICS_PATH
+    if is_metrics and (place.kind is ListenKind.HTTPS or not options.keys() <= set(_METRICS)):
+        allowed = ", ".join(f'"{option}"' for option in _METRICS if option in _OPTIONS[place.kind])
+        raise _PlaceError(f"{METRICS_PATH} is where metrics are read, without a profile, a token or TLS", allowed)
     return msgspec.structs.replace(
         place,
         profile=options.get("profile"),
@@ -318,6 +344,7 @@ def _with_options(place: ListenAddress, options: dict[str, str]) -> ListenAddres
         owner=SocketOwner(user, group or None) if user else None,
         uids=lists.get("uid", ()),
         gids=lists.get("gid", ()),
+        path=path,
         hosts=tuple(host.lower() for host in lists.get("hosts", ())),
         origins=tuple(origin.lower() for origin in lists.get("origins", ())),
         cert=options.get("cert"),

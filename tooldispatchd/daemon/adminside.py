@@ -16,7 +16,18 @@ from tooldispatchd.agent.session.administration import AdminChannel, AdminSide, 
 from tooldispatchd.wire.messages import AdminReq
 
 # Each before those that need it.
-MODULES: Final = ("pieces", "sessions", "servers", "tools", "status", "views", "acts", "logreaders", "administration")
+MODULES: Final = (
+    "pieces",
+    "keys",
+    "sessions",
+    "servers",
+    "tools",
+    "status",
+    "views",
+    "acts",
+    "logreaders",
+    "administration",
+)
 # Of all channels, while it is loaded.
 MAX_WAITING: Final = 64
 

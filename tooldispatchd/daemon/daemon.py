@@ -15,7 +15,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from time import thread_time
@@ -26,7 +26,7 @@ import trio
 
 from tooldispatchd.agent.faults import DRAINING, too_many
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
-from tooldispatchd.agent.session.administration import Offer
+from tooldispatchd.agent.session.administration import Offer, ReadConfiguration, Reload
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
@@ -46,6 +46,7 @@ from tooldispatchd.daemon.logs import DaemonLog, LogOutput
 from tooldispatchd.daemon.opening import Opening
 from tooldispatchd.daemon.openplaces import OpenPlaces
 from tooldispatchd.daemon.reloading import Reloader
+from tooldispatchd.daemon.scraping import ScrapeSide
 from tooldispatchd.daemon.source import ConfigurationSource, Reading
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
 from tooldispatchd.daemon.takeover import MAX_DESCRIPTORS
@@ -85,6 +86,7 @@ class LongestTurn(trio.abc.Instrument):
     """
 
     def __init__(self) -> None:
+        self.count = 0
         self.took_s = 0.0
         self.name = ""
         self._began = thread_time()
@@ -94,6 +96,7 @@ class LongestTurn(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         took_s = thread_time() - self._began
+        self.count += 1
         if took_s > self.took_s:
             self.took_s = took_s
             self.name = task.name[:MAX_NAME_CHARS]
@@ -127,12 +130,14 @@ class Daemon:
         self._web = web
         web.ended = self._check_emptied
         self.places: Final = OpenPlaces(front, handed, notifier, self._accept)
+        self._scrapes = ScrapeSide(self, latest, runtime.services.home)
         self._hosts: set[ChannelHost] = set()
         self._channels: set[Channel | StreamChannel] = set()
         self._pairs = 0
         self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
         self.started_at = time.time()
-        self.reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None = None
+        self.reload: Reload | None = None
+        self.configuration: Callable[[], ReadConfiguration] | None = None
         self.turns = LongestTurn()
         self._connected = Census({os.geteuid(), 0})
         self._stopping = trio.Event()
@@ -140,6 +145,7 @@ class Daemon:
         self._leaving = trio.Event()
         self._emptied = trio.Event()
         self._is_signalled = False
+        self.turned_away = 0
         # A daemon that never had one cannot lose it.
         self._has_terminal = has_terminal()
         self.is_forced = False
@@ -173,6 +179,9 @@ class Daemon:
             channel.open(host, closed=partial(self._pair_closed, channel))
 
     def _accept(self, door: Door, connection: socket.socket) -> None:
+        if door.metrics is not None:
+            self._scrapes.accept(door.metrics, connection)
+            return
         visitor = accepted_from(connection)
         # One of the web process is nobody's.
         is_admitted = self._web.is_child(visitor.pid) if door.is_web else door.entrance.admits(visitor)
@@ -231,6 +240,7 @@ class Daemon:
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
         machine = ChannelMachine(self.latest().setup.limits.max_line_bytes)
         machine.outgoing.append(fault_line(fault, line=0))
+        self.turned_away += 1
         # The peer may have gone already, as it is told to.
         with connection, suppress(OSError):
             connection.send(machine.take_whole(), socket.MSG_DONTWAIT)
@@ -305,19 +315,29 @@ class Daemon:
         return self._leaving.is_set()
 
     @property
+    def lost_lines(self) -> int:
+        """How many lines of the log could not be written."""
+        return self._log.lost
+
+    @property
+    def turns_taken(self) -> int:
+        """How many steps all tasks have made."""
+        return self.turns.count
+
+    @property
     def longest_turn(self) -> tuple[float, str]:
         """The longest time for which one task has held the loop, in seconds, and its name."""
         return self.turns.took_s, self.turns.name
 
     @property
-    def listening(self) -> tuple[str, ...]:
-        """The places where agents come in, as they are written."""
-        return self.places.texts
-
-    @property
     def log_output(self) -> LogOutput:
         """Where the log goes."""
         return self._log.output
+
+    @property
+    def listening(self) -> tuple[str, ...]:
+        """The places where agents come in, as they are written."""
+        return self.places.texts
 
     @property
     def status(self) -> str:
@@ -491,7 +511,7 @@ async def serve(start: DaemonStart) -> int:
                 receive = partial(daemon.receive_signals, reload=reloader.ask, kill_children=family.kill_all)
                 background.start_soon(receive, signals)
                 async with _kept_answers(runtime):
-                    daemon.reload = reloader.answer
+                    daemon.reload, daemon.configuration = reloader.answer, generations.configuration
                     runtime.services.admin = AdminDoor(daemon, daemon.latest)
                     await _run(daemon, front, start, opening)
                 home.cancel_scope.cancel()
@@ -508,6 +528,8 @@ async def _run(daemon: Daemon, front: Front, start: DaemonStart, opening: Openin
     # What exists now stays: the collector need not scan it again and again while every agent waits.
     gc.collect()
     gc.freeze()
+    # `tooldispatchd serve` starts without it.
+    gc.enable()
     with open_pulse(front, start.notifier, watchdog_s=start.watchdog_s, status=lambda: daemon.status):
         start.log.info("daemon ready", listening=[place.text for place in start.reading.places], pid=os.getpid())
         start.notifier.ready(daemon.status)

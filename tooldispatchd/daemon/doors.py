@@ -45,7 +45,7 @@ from tooldispatchd.daemon.listeners import (
 from tooldispatchd.daemon.systemd import UNNAMED
 from tooldispatchd.front.front import Listener
 
-Spot = tuple[ListenKind, str, int, tuple[int, int] | None]
+Spot = tuple[ListenKind, str, int, tuple[int, int] | None, bool]
 
 UNCHANGED: Final = -1
 ROOT_UID: Final = 0
@@ -114,13 +114,14 @@ def _accounts(names: tuple[str, ...], find: Callable[[str], int]) -> frozenset[i
 class Door(msgspec.Struct, frozen=True):
     """A listening socket and its entrance; `where` is its place as it is written.
 
-    One that `is_web` takes connections of the web process alone.
+    One that `is_web` takes connections of the web process alone. Where metrics are read, `metrics` is the place.
     """
 
     where: str
     socket: socket.socket
     entrance: Entrance
     is_web: bool = False
+    metrics: ListenAddress | None = None
 
 
 class DescriptorPair(msgspec.Struct, frozen=True):
@@ -267,6 +268,8 @@ def doors_of(opened: OpenPlace, place: ListenAddress, handed: Handed, catalog: C
 
     Users and groups are looked up again. Raises `ListenError`.
     """
+    if place.is_metrics:
+        return tuple(_metrics_door(place, door.socket) for door in opened.doors)
     try:
         if place.kind is ListenKind.SYSTEMD:
             named = zip(opened.doors, (name for _, name in handed), strict=True)
@@ -282,12 +285,15 @@ def doors_of(opened: OpenPlace, place: ListenAddress, handed: Handed, catalog: C
 
 def spot_of(place: ListenAddress) -> Spot:
     """By what two places of a configuration are the same one: what an open socket cannot change."""
-    return place.kind, place.name, place.port, place.fds
+    return place.kind, place.name, place.port, place.fds, place.is_metrics
 
 
 def _open(opened: OpenPlace, handed: Handed, catalog: Catalog, inheritance: Inheritance) -> None:
     """Open one place; raises `ListenError` or `AccountError`."""
     place, bound = opened.place, opened.bound
+    if place.is_metrics:
+        opened.doors = (_metrics_door(place, _listen(opened, inheritance)),)
+        return
     if place.kind.is_http:
         opened.web = _open_web(opened, catalog, inheritance)
         opened.doors = (opened.web.door,)
@@ -338,6 +344,11 @@ def _listen_unix(place: ListenAddress) -> UnixSocket:
         group = place.owner.group
         owner = find_uid(place.owner.user), UNCHANGED if group is None else find_gid(group)
     return listen_unix(Path(place.name), mode=mode, owner=owner)
+
+
+def _metrics_door(place: ListenAddress, listening: socket.socket) -> Door:
+    # It opens no session.
+    return Door(place.text, listening, Entrance(profile=DEFAULT_PROFILE, profiles=frozenset()), metrics=place)
 
 
 def _open_web(opened: OpenPlace, catalog: Catalog, inheritance: Inheritance) -> WebDoor:

@@ -16,6 +16,7 @@ import msgspec
 
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime, Services
+from tooldispatchd.agent.session.administration import ReadConfiguration
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.tools.accounts import accounts_of
 from tooldispatchd.agent.tools.servers import preload_ways
@@ -76,6 +77,12 @@ class Generations:
 
     def __len__(self) -> int:
         return len(self._living)
+
+    def configuration(self) -> ReadConfiguration:
+        """What the latest was read from."""
+        reading = self._living[self.latest].reading
+        told = (str(reading.path), reading.sha256, reading.loaded_at, self.number)
+        return ReadConfiguration(*told, reading.origin_of)
 
     def follow(self, prepared: PreparedSetup) -> None:
         """From now on sessions that open are of a generation of this; that before it goes with its last session."""

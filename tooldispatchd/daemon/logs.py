@@ -10,7 +10,7 @@ import socket
 import stat
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
@@ -38,6 +38,7 @@ class LogSink:
         self._socket: socket.socket | None = None
         self._fd = -1
         self.dropped = 0
+        self.lost = 0  # of all lines
         # Where it cannot be opened there is no other place to say so.
         with suppress(OSError):
             mode = os.fstat(fd).st_mode
@@ -65,6 +66,7 @@ class LogSink:
                 os.write(self._fd, line)
         except OSError:
             self.dropped += 1
+            self.lost += 1
         else:
             self.dropped = 0
 
@@ -87,6 +89,11 @@ class LogOutput:
         self._sink = sink
         self._render = render
         self._masker = masker
+
+    @property
+    def lost(self) -> int:
+        """How many lines could not be written."""
+        return self._sink.lost
 
     @property
     def level(self) -> str:
@@ -132,6 +139,11 @@ class DaemonLog:
     def __init__(self, output: LogOutput, fields: dict[str, object]) -> None:
         self.output: Final = output
         self._fields = fields
+
+    @property
+    def lost(self) -> int:
+        """How many lines of the daemon's whole log could not be written."""
+        return self.output.lost
 
     @property
     def tells_calls(self) -> bool:
@@ -186,11 +198,16 @@ def render_json(at: float, level: str, event: str, fields: dict[str, object]) ->
 
 def render_text(at: float, level: str, event: str, fields: dict[str, object]) -> bytes:
     """A line for a terminal, its time the local one."""
-    dim, strong, end = ("", "", "") if os.environ.get("NO_COLOR") else ("\x1b[2m", "\x1b[1m", "\x1b[0m")
+    return readable(at, level, event, fields, is_coloured=not os.environ.get("NO_COLOR")).encode()
+
+
+def readable(at: float, level: str, event: str, fields: Mapping[str, object], *, is_coloured: bool) -> str:
+    """A line for a person, its time the local one."""
+    dim, strong, end = ("\x1b[2m", "\x1b[1m", "\x1b[0m") if is_coloured else ("", "", "")
     colour = COLOURS[level] if end else ""
     said = [f"{dim}{name}={end}{_shown(value)}" for name, value in fields.items()]
     stamp = time.strftime("%H:%M:%S", time.localtime(at))
-    return " ".join([f"{dim}{stamp}{end} {colour}{level:<7}{end} {strong}{event:<24}{end}", *said]).encode()
+    return " ".join([f"{dim}{stamp}{end} {colour}{level:<7}{end} {strong}{event:<24}{end}", *said])
 
 
 def _shown(value: object) -> str:

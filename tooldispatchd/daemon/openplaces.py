@@ -64,8 +64,8 @@ class OpenPlaces:
         self._places: dict[Spot, OpenPlace] = {}
 
     def __bool__(self) -> bool:
-        """Whether anybody may still come in."""
-        return any(place.listeners for place in self._places.values())
+        """Whether any agent may still come in."""
+        return any(place.listeners and not place.place.is_metrics for place in self._places.values())
 
     def serve(self, opened: Iterable[OpenPlace]) -> None:
         """Let agents in at these places."""
@@ -95,7 +95,7 @@ class OpenPlaces:
                 warnings.append(f"{opened.place.text} stays: that it is gone {AFTER_START}")
             else:
                 gone.append(opened)
-        late = [place for place in wanted.values() if place.kind in GIVEN or place.kind.is_http]
+        late = [place for place in wanted.values() if place.kind in GIVEN or place.is_mcp]
         warnings += [f"{place.text}: a new place of this kind {AFTER_START}" for place in late]
         new = [place for place in wanted.values() if place not in late]
         return PlaceChange(open_doors(new, self._handed, catalog), kept, gone, warnings)

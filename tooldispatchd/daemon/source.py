@@ -3,7 +3,7 @@
 import hashlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ import msgspec
 
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.enforcement import Enforceable, programs
+from tooldispatchd.catalog.problems import Path as KeyPath
 from tooldispatchd.config.configuration import ConfigError, load
 from tooldispatchd.config.http_places import http_problems, http_warnings
 from tooldispatchd.config.listen_values import ListenAddress, in_a_line, parse_places
@@ -18,13 +19,18 @@ from tooldispatchd.config.stamps import Stamp, noting
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What one reading of the configuration gave. `loaded_at` is in Unix seconds."""
+    """What one reading of the configuration gave. `loaded_at` is in Unix seconds.
+
+    `origin_of` says in which file and line what stands at a path was written; None where it was not.
+    """
 
     catalog: Catalog
     places: tuple[ListenAddress, ...]
     warnings: tuple[str, ...]
     sha256: str
     loaded_at: float
+    path: Path
+    origin_of: Callable[[KeyPath], str | None]
 
 
 class ConfigurationSource:
@@ -50,7 +56,8 @@ class ConfigurationSource:
 
     def _read(self) -> Reading:
         loaded_at = time.time()
-        catalog = load(self.path, os.environ, enforceable=self._enforceable).catalog
+        loaded = load(self.path, os.environ, enforceable=self._enforceable)
+        catalog = loaded.catalog
         if any(programs(catalog.config, catalog.profiles, catalog.servers)):
             self._enforceable = catalog.enforceable
         found = self._listen or catalog.config.daemon.listen or [self._standing]
@@ -58,7 +65,19 @@ class ConfigurationSource:
         if problems := problems or [*http_problems(places, catalog)]:
             raise ConfigError("\n".join(f"tooldispatchd: --listen {in_a_line(problem)}" for problem in problems))
         warnings = (*catalog.warnings, *(http_warnings(places) if self._listen else ()))
-        return Reading(catalog, tuple(places), warnings, _digest(self.path), loaded_at)
+
+        def origin_of(path: KeyPath) -> str | None:
+            return loaded.where(path) if _is_written(loaded.written, path) else None
+
+        return Reading(catalog, tuple(places), warnings, _digest(self.path), loaded_at, self.path, origin_of)
+
+
+def _is_written(table: object, path: KeyPath) -> bool:
+    for key in path:
+        if not isinstance(table, dict) or key not in table:
+            return False
+        table = table[key]
+    return True
 
 
 def _digest(path: Path) -> str:

@@ -11,6 +11,10 @@ from tests.agent.fakes import ANYONE, OWN_USER, Agent, open_runtime
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import AdminChannel, is_owner
 from tooldispatchd.agent.session.entrance import Visitor
+from tooldispatchd.agent.session.host import ChannelHost
+from tooldispatchd.agent.session.lineage import Lineage, RootUsage
+from tooldispatchd.agent.session.session import Session
+from tooldispatchd.agent.setup import Setup
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config, ProfileSpec
 from tooldispatchd.wire.messages import AdminReq, AdminResp
@@ -122,6 +126,44 @@ async def test_where_a_profile_has_the_right_the_daemons_own_user_has_it_no_more
         await agent.say(request("status"))
         await agent.end_input()
         assert await agent.hear_all() == [refusal(1)]
+
+
+async def test_a_called_agent_never_administers_the_daemon(autojump_clock: MockClock) -> None:
+    built = catalog(operator=ProfileSpec(admin=True))
+    async with open_runtime(built) as runtime:
+        administered(runtime)
+        caller = Agent(runtime)
+        lineage = Lineage(RootUsage(object(), 1, caller.share), 1).below()
+        # The channel is nobody's: nothing is said on it.
+        called = ChannelHost(
+            lambda: runtime,
+            caller.channel,
+            lambda _host: None,
+            entrance=ANYONE,
+            visitor=OWN_USER,
+            lineage=lineage,
+        )
+        assert isinstance(called.open_called(built.profiles["operator"]), Session)
+        assert called.administrators == ("operator",)
+        assert not called.may_administer
+        called.gone("it ended")
+        await caller.end_input()
+
+
+async def test_a_right_that_the_latest_configuration_has_not_is_none(autojump_clock: MockClock) -> None:
+    async with open_runtime(catalog(operator=ProfileSpec(admin=True))) as runtime:
+        administered(runtime)
+        setup = Setup(catalog(operator=ProfileSpec(), other=ProfileSpec(admin=True)), runtime.setup.log, uid=1000)
+        latest = [runtime]
+        agent = Agent(runtime)
+        host = ChannelHost(lambda: latest[-1], agent.channel, lambda _host: None, entrance=ANYONE, visitor=OWN_USER)
+        host.received(b'{"__port":"hello","profile":"operator"}\n')
+        rights = [host.may_administer]
+        latest.append(Runtime(setup, runtime.services, runtime.state))
+        rights.append(host.may_administer)
+        assert rights == [True, False]
+        host.gone("it ended")
+        await agent.end_input()
 
 
 def test_an_owner_is_the_daemons_user_or_root_at_a_listening_socket_and_no_process_below_the_daemon() -> None:

@@ -15,6 +15,8 @@ from tooldispatchd.calls.endedcall import EndedCall, SessionCaller
 class Book:
     """An audit that keeps what it is told."""
 
+    lost = 0
+
     def __init__(self, payload_chars: int = 0) -> None:
         self.payload_chars = payload_chars
         self.ended: list[EndedCall] = []

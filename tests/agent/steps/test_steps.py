@@ -67,7 +67,7 @@ async def test_queues_of_one_call_keep_the_order_of_the_file() -> None:
     async with open_runtime(catalog()) as runtime:
         steps = runtime.policies.of(ALL)
         assert runtime.policies.of(ALL) is steps
-        assert [getattr(step, "_name", None) for step in steps if step.order is StepOrder.QUEUE] == ["b", "a"]
+        assert [step.name for step in steps if step.order is StepOrder.QUEUE] == ["b", "a"]
 
 
 @pytest.mark.parametrize("priority", ["high", "normal", "low"])

@@ -12,6 +12,7 @@ from mcp.types import Tool
 from tests.catalog.forms.constraints import ENTRIES, OPENAI_STRICT, Schema, parts, read_back
 from tests.catalog.forms.random_schemas import OBJECTS, soup
 from tests.catalog.random_types import TYPES, declarations, values_of
+from tests.examples import examples
 from tooldispatchd.catalog.forms.drafts import subschemas
 from tooldispatchd.catalog.forms.form import FORMS, render
 from tooldispatchd.catalog.forms.merging import types_of
@@ -83,7 +84,7 @@ def test_every_value_of_a_type_is_admitted_as_it_is_shown(
         check_soundness(form, schema, {"input": value} if wrapped else value)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(soup())
 def test_any_schema_is_shown_within_what_the_providers_publish(schema: Schema) -> None:
     assume(compiles(schema))
@@ -91,7 +92,7 @@ def test_any_schema_is_shown_within_what_the_providers_publish(schema: Schema) -
         check_constraints(form, schema)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(soup(), st.lists(OBJECTS, min_size=8, max_size=8))
 def test_every_object_that_a_schema_admits_is_admitted_as_it_is_shown(schema: Schema, values: list[object]) -> None:
     assume(compiles(schema))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.openapi.described import adapted
+from tests.examples import examples
 from tooldispatchd.catalog.specs import ToolSpec
 
 PARAMETER = {"name": "q", "in": "query", "style": "form", "explode": True, "schema": {"$ref": "#/components/schemas/A"}}
@@ -140,7 +141,7 @@ def places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("content", [MODERN, OLD], ids=["modern", "old"])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(data=st.data())
 def test_a_document_with_anything_in_any_place_gives_tables_or_reasons(
     content: dict[str, Any], data: st.DataObject

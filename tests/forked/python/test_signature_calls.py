@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
+from tests.examples import examples
 from tests.forked.python.annotated import Color, Hit, Node, Place, Point, Size, make
 from tooldispatchd.catalog.relations import STATED_INPUT, STATED_OUTPUT
 from tooldispatchd.catalog.schemas import compile_check
@@ -184,7 +185,7 @@ def grown(kinds: st.SearchStrategy[Kind]) -> st.SearchStrategy[Kind]:
 KINDS = st.recursive(st.sampled_from(SCALARS), grown, max_leaves=5)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(KINDS, st.data())
 def test_what_the_schemas_admit_goes_in_and_comes_out_as_it_was(kind: Kind, data: st.DataObject) -> None:
     type_, values = kind
@@ -206,7 +207,7 @@ def test_what_the_schemas_admit_goes_in_and_comes_out_as_it_was(kind: Kind, data
     assert compile_check(described["output_schema"]).is_valid(msgspec.json.decode(encoded))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(KINDS)
 def test_a_function_fits_what_it_says_itself(kind: Kind) -> None:
     def run(value):  # type: ignore[no-untyped-def]

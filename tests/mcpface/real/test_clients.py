@@ -109,7 +109,13 @@ PROGRAMS: Final = {
         *("--method", "resources/read", "--uri", "test://template/7/data"),
     ),
 }
-RUNS: Final = [(name, over) for name in PROGRAMS for over in ("stdio", "HTTP")]
+# Each program takes seconds to start: in `make test-servers` it does so for both, and else for one, turn by turn.
+OVER: Final = ("stdio", "HTTP")
+RUNS: Final = [
+    (name, over)
+    for number, name in enumerate(PROGRAMS)
+    for over in (OVER if "CLIENTS" in os.environ else [OVER[number % 2]])
+]
 
 
 def is_installed(client: Client) -> bool:

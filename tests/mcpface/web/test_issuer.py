@@ -15,7 +15,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from tests.daemon.spawned import PATIENCE_S
+from tests.daemon.spawned import PATIENCE_S, until
 from tests.mcpface.web.calling import CONFIG, Caller, web_daemon
 
 AUDIENCE: Final = "https://tools.example/mcp"
@@ -176,4 +176,4 @@ def test_an_issuer_that_is_not_there_is_no_fault_of_the_token(tmp_path: Path) ->
     table = f'[http_auth.company]\nissuer = "{issuer}"\naudience = "{AUDIENCE}"\n'
     with web_daemon(tmp_path, "profile=default&auth=company", CONFIG + table) as (daemon, port):
         assert Caller(port).ask("ping", **bearer(issuer)).status == 503
-        assert daemon.logged("issuer's keys not fetched") == 1
+        until(lambda: daemon.logged("issuer's keys not fetched") == 1)

@@ -10,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.providers.mcp.connecting import DEFAULT, ECHO, begin
 from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.scripted import ScriptedServer
+from tooldispatchd.calls.keeping import ServerCounts
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.providers.mcp.answers import PendingCall
@@ -64,6 +65,7 @@ def keeper_of(
         lazy=lazy,
         restart=restart,
         lists=lists,
+        counts=ServerCounts(),
         log=log,
         batch_done=batch_done,
         changed=changed,

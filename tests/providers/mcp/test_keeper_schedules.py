@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from tests.examples import examples
 from tests.providers.mcp.keeping import SERVER, Session
 from tests.providers.mcp.scripted import ScriptedServer
 from tooldispatchd.providers.mcp.answers import PendingCall
@@ -88,7 +89,7 @@ class Story:
             await trio.sleep(0.4 if step == "moment" else 61)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     steps=st.lists(STEPS, max_size=30),
     is_lazy=st.booleans(),

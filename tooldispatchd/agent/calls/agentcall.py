@@ -19,7 +19,7 @@ from tooldispatchd.calls.content import Wanted
 from tooldispatchd.calls.jobs import Job
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.calls.outputs import TOKEN_BYTES, StoredOutput
-from tooldispatchd.calls.stages import CallState
+from tooldispatchd.calls.stages import CallEvent, CallState
 from tooldispatchd.calls.trace import is_traceparent
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import CallMeta, ContentKind, ShortReq
@@ -27,6 +27,9 @@ from tooldispatchd.wire.session import SessionMachine
 
 # More than most models can read at once.
 MAX_OUTPUT: Final = 256 * 1024
+
+# A call waits for these outside of the steps of its plan, but for the last, in which somebody is asked.
+STAGES_OF_WAITS: Final = {CallEvent.LINE_UP: "order", CallEvent.HOLD: "opening", CallEvent.ASK: "approval"}
 
 
 def room_of(body: ShortReq) -> float:
@@ -48,6 +51,7 @@ class HoldingCalls(Protocol):
     def started(self, call: "AgentCall") -> None: ...
     def spawn(self, call: "AgentCall", task: Task) -> None: ...
     def ended(self, call: "AgentCall") -> None: ...
+    def note_wait(self, stage: str, name: str, seconds: float) -> None: ...
 
 
 class AgentCall(Call):
@@ -61,6 +65,7 @@ class AgentCall(Call):
         "_asked_room",
         "_calls",
         "_updates",
+        "_waiting",
         "asked_kind",
         "bytes_in",
         "is_renamed",
@@ -96,6 +101,8 @@ class AgentCall(Call):
         self.is_renamed = False
         self._calls = calls
         self._updates: UpdateFilter | None = None
+        # For what it waits, and since when.
+        self._waiting: tuple[str, str, float] | None = None
 
     @property
     def request(self) -> "AgentCall":
@@ -162,9 +169,31 @@ class AgentCall(Call):
         if self.job is not None:
             self._calls.announce(self)
 
+    def enter(self, event: CallEvent, limit_s: float, *, since: float | None = None) -> None:
+        self._note_wait()
+        super().enter(event, limit_s, since=since)
+        if event in STAGES_OF_WAITS:
+            self._waiting = STAGES_OF_WAITS[event], "", trio.current_time()
+        elif event is CallEvent.WAIT:
+            self._waits_in(self._at)
+
     def wait(self) -> None:
         self.announce()
         super().wait()
+        # In the step that it has just taken.
+        self._waits_in(self._at - 1)
+
+    def _waits_in(self, at: int) -> None:
+        steps = () if self.plan is None else self.plan.steps
+        if at < len(steps):
+            self._waiting = steps[at].order.name.lower(), steps[at].name, trio.current_time()
+
+    def _note_wait(self) -> None:
+        """What it waited for has come, or it has ended."""
+        if self._waiting is not None:
+            stage, name, since = self._waiting
+            self._waiting = None
+            self._calls.note_wait(stage, name, trio.current_time() - since)
 
     def begin(self) -> None:
         self.announce()
@@ -180,6 +209,7 @@ class AgentCall(Call):
         if self._updates is not None:
             self._updates.close()
             self._updates = None
+        self._note_wait()
         self._calls.ended(self)
 
     @property

@@ -51,6 +51,7 @@ class Step:
     """One thing that happens to a call around its tool. It belongs to a plan, and so to many calls."""
 
     __slots__ = ("order",)
+    name = ""  # of what a call waits for in it, where there are several
 
     def __init__(self, order: StepOrder) -> None:
         self.order: Final = order
@@ -319,8 +320,7 @@ class Call:
         self.child: int | None = None
         self.halt: Callable[[Reason], None] | None = None
         self.grace: Grace | None = None
-        self.queued_at = 0.0
-        self.tries = 1
+        self.queued_at, self.tries = 0.0, 1
         self.has_begun = False  # in this try
         self.lookup: CallLookup | None = None
         # Where it waits and that is no gate: takes it out of there.

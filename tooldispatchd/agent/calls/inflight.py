@@ -111,12 +111,14 @@ class InFlight:
         "_order",
         "_places",
         "_session",
+        "_tallies",
     )
 
     def __init__(self, session: CallingSession, runtime: Runtime, channel: SessionChannel) -> None:
         limits = self._limits = runtime.setup.limits
         self._masker = runtime.setup.catalog.masker
         self._session = session
+        self._tallies = runtime.state.tallies
         self._machine = session.machine
         self._channel = channel
         root = RootUsage(channel.gate_key, session.number, channel.share, session.events, uid=channel.uid)
@@ -177,6 +179,11 @@ class InFlight:
             limits = self._limits
             self._jobs = Jobs(self._channel.share, max_jobs=limits.jobs, max_bytes=limits.job_bytes)
         return self._jobs
+
+    @property
+    def open_jobs(self) -> int:
+        """How many jobs its agent has, read or not."""
+        return 0 if self._jobs is None else len(self._jobs)
 
     @property
     def may_answer_now(self) -> bool:
@@ -442,6 +449,10 @@ class InFlight:
         if not self._calls and self._jobs is not None:
             self._jobs.close()
             self._jobs = None
+
+    def note_wait(self, stage: str, name: str, seconds: float) -> None:
+        """A call has waited for so long."""
+        self._tallies.waits(stage, name).add(seconds)
 
     def ended(self, call: AgentCall) -> None:
         """Answer the call, or let its job be done, and give its places back; the session may have waited for it."""

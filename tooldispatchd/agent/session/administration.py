@@ -96,7 +96,45 @@ class AdministeredLog(Protocol):
     def detach(self, reader: LogReader) -> None: ...
 
 
-class RunningDaemon(Protocol):
+class ReadConfiguration(msgspec.Struct, frozen=True):
+    """What the latest generation was read from, and when, in seconds since 1970.
+
+    `origin_of` says in which file and line what stands at a path was written; None where it was not.
+    """
+
+    path: str
+    sha256: str
+    loaded_at: float
+    generation: int
+    origin_of: Callable[[tuple[str | int, ...]], str | None]
+
+
+# Reads the configuration anew, for open sessions too where the argument is true.
+Reload = Callable[[bool], Awaitable[dict[str, object] | Fault]]
+
+
+class CountedDaemon(Protocol):
+    """`Daemon`, as far as its numbers go."""
+
+    turned_away: int
+    """Connections that were not served."""
+
+    @property
+    def channels(self) -> int: ...
+    @property
+    def lost_lines(self) -> int:
+        """Of the log."""
+
+    @property
+    def turns_taken(self) -> int:
+        """Steps of all tasks."""
+
+    @property
+    def longest_turn(self) -> tuple[float, str]:
+        """Seconds of processor time, and the task's name."""
+
+
+class RunningDaemon(CountedDaemon, Protocol):
     """`Daemon`, as it is shown and ended."""
 
     started_at: float
@@ -106,12 +144,7 @@ class RunningDaemon(Protocol):
     def listening(self) -> tuple[str, ...]: ...
 
     @property
-    def channels(self) -> int: ...
-    @property
     def is_stopping(self) -> bool: ...
-    @property
-    def longest_turn(self) -> tuple[float, str]:
-        """Seconds of processor time, and the task's name."""
 
     @property
     def log_output(self) -> AdministeredLog: ...
@@ -119,8 +152,8 @@ class RunningDaemon(Protocol):
     def offer(self) -> Offer | Fault:
         """What another daemon needs to take over its places; nothing has changed yet."""
 
-    reload: Callable[[bool], Awaitable[dict[str, object] | Fault]] | None
-    """Reads the configuration anew, for open sessions too where the argument is true; None where it cannot."""
+    reload: Reload | None
+    configuration: Callable[[], ReadConfiguration] | None
 
 
 def is_owner(visitor: Visitor, *, own_uid: int) -> bool:

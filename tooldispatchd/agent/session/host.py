@@ -174,6 +174,7 @@ class ChannelHost:
     def received(self, chunk: bytes) -> None:
         """Serve the lines that `chunk` completes, a turn's worth of them now."""
         if self._hearing is Hearing.LISTENING:
+            self._state.bytes_in += len(chunk)
             self._machine.feed(chunk)
             if self._machine.unfinished != self._half.held:
                 self._hold_half()
@@ -337,8 +338,10 @@ class ChannelHost:
         self._unsent = 0
         if type(lines) is list:
             for piece in lines:
+                self._state.bytes_out += len(piece)
                 self._outlet.write(piece)
         elif lines:
+            self._state.bytes_out += len(lines)
             self._outlet.write(lines)  # type: ignore[arg-type]  # mypy does not take `type` for what it says
 
     # --- the daemon's side ---
@@ -373,7 +376,9 @@ class ChannelHost:
         if self._is_called or self._services.admin is None:
             return False
         if setup.catalog.has_administrators:
-            return bool(self._roster.administrators)
+            # By the latest configuration, also where a session goes on under an older one.
+            profiles = setup.catalog.profiles
+            return any(name in profiles and profiles[name].admin for name in self.administrators)
         if self._is_owner is None:
             self._is_owner = is_owner(self.visitor, own_uid=setup.uid)
         return self._is_owner
@@ -492,6 +497,7 @@ class ChannelHost:
         if isinstance(message, Refused):
             self._refuse_line(Refused(self._flooded, message.id, message.form, message.agent))
         elif message is not None and not isinstance(message, PongSaid):
+            self._state.refused_lines += 1
             self._fault(self._flooded, agent=getattr(message, "agent", None), line_id=id_of(message))
         return TURN
 
@@ -524,6 +530,7 @@ class ChannelHost:
         session = self._roster.of(refused.agent)
         machine = SessionMachine(self._machine.outgoing) if session is None else session.machine
         machine.refuse(refused, line=self._machine.line)
+        self._state.refused_lines += 1
 
     def _tell(self, message: ToolsReq | Parse) -> None:
         """Answer what needs no call; a text is read without a session."""

@@ -31,6 +31,10 @@ class AuditSink(Protocol):
     def payload_chars(self) -> int:
         """How much of an answer is wanted, 0 where none is."""
 
+    @property
+    def lost(self) -> int:
+        """How many calls there was no room for."""
+
     def put(self, ended: EndedCall) -> None:
         """Have the call recorded; never waits."""
 

@@ -28,7 +28,7 @@ class GateStep(Step):
     A call below one that is inside has the place of that one: it would wait for what can only come after it.
     """
 
-    __slots__ = ("_find", "_name", "_priority", "_whole")
+    __slots__ = ("_find", "_priority", "_whole", "name")
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class GateStep(Step):
         priority: Priority = Priority.NORMAL,
     ) -> None:
         super().__init__(order)
-        self._name = name
+        self.name = name
         self._find = find
         self._whole = whole
         self._priority = priority
@@ -53,9 +53,9 @@ class GateStep(Step):
         turns = call.context.turns
         verdict = gate.enter(call, turns, whole=self._whole, priority=self._priority, now=now, until=until)
         if verdict is GateVerdict.FULL:
-            return queue_full(self._name)
+            return queue_full(self.name)
         if verdict is GateVerdict.LIMITED:
-            return rate_limited(self._name, gate.retry_after_s(now))
+            return rate_limited(self.name, gate.retry_after_s(now))
         if verdict is GateVerdict.IN:
             return None
         call.context.starter.watch(gate)

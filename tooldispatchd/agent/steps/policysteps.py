@@ -45,6 +45,10 @@ class PolicyState:
             gate = self._queues[name, spec] = queue_of(spec)
         return gate
 
+    def queues(self) -> list[tuple[str, Gate[Call]]]:
+        """All queues that there are, by name; while a configuration goes there may be two of one name."""
+        return [(name, gate) for (name, _), gate in self._queues.items()]
+
     def breaker(self, breaking: Breaking) -> WatchedBreaker:
         """The breaker of a table."""
         return self._breakers.setdefault(breaking, WatchedBreaker(breaking))

@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
@@ -143,7 +143,7 @@ def open_traces(spec: TracesSpec, log: Log) -> Iterator[TraceStep]:
     spans = BatchSpanProcessor(exporter, max_queue_size=MAX_QUEUED, schedule_delay_millis=GATHER_MS)
     named = Resource({SERVICE_NAME: "tooldispatchd", SERVICE_VERSION: version("tooldispatchd")})
     try:
-        yield TraceStep(spans, named.merge(Resource.create()))
+        yield TraceStep(spans, Resource.create().merge(named).merge(OTELResourceDetector().detect()))
     finally:
         closing = Thread(target=spans.shutdown, name="traces", daemon=True)
         closing.start()

@@ -414,6 +414,7 @@ def open_keeper(
         lazy=spec.lazy,
         restart=spec.restart,
         lists=runtime.services.sharing.tool_lists,
+        counts=runtime.services.sharing.counts.of(server.name),
         log=log,
         batch_done=batch_done,
         changed=changed,

@@ -15,6 +15,7 @@ import trio
 
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.session.tasktree import TaskTree
+from tooldispatchd.calls.keeping import AllServerCounts
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import Keeper, ignore
@@ -199,7 +200,7 @@ class Sharing:
     has found out.
     """
 
-    __slots__ = ("_home", "_log", "_servers", "eras", "tool_lists")
+    __slots__ = ("_home", "_log", "_servers", "counts", "eras", "tool_lists")
 
     def __init__(self, home: trio.Nursery, log: Log) -> None:
         self._home = home
@@ -207,6 +208,7 @@ class Sharing:
         self._servers: dict[bytes, SharedServer] = {}
         self.eras = Eras()
         self.tool_lists = ToolLists()
+        self.counts = AllServerCounts()
 
     def __len__(self) -> int:
         return len(self._servers)

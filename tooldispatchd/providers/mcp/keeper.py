@@ -15,7 +15,7 @@ import trio
 
 from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.calls.connection import ConnectionState
-from tooldispatchd.calls.keeping import KeeperEvent, KeeperMachine, KeeperState
+from tooldispatchd.calls.keeping import KeeperEvent, KeeperMachine, KeeperState, ServerCounts
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
@@ -115,6 +115,7 @@ class Keeper:
         lazy: bool,
         restart: Restart,
         lists: ToolLists,
+        counts: ServerCounts,
         log: BoundLog,
         batch_done: Callable[[], None],
         changed: Callable[[], None],
@@ -132,7 +133,7 @@ class Keeper:
         # Nobody would ever look for the list of a server that always runs.
         self._key = key_of(server) if lazy else None
         self._backoff = Backoff() if restart == "backoff" else None
-        self._machine = KeeperMachine()
+        self._machine = KeeperMachine(counts)
         # The latest one; also while it ends.
         self._connection: Connection | None = None
         self._opened_at: float | None = None

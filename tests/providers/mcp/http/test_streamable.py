@@ -7,6 +7,7 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.providers.mcp.linking import (
     STREAM_END,
     STREAM_HEAD,
@@ -357,7 +358,7 @@ async def test_an_answer_that_came_before_an_event_over_the_bound_counts() -> No
         | st.sampled_from([chunk(b"data: {}\n\n"), chunk(b"id: 1\nretry: 0\ndata:\n\n"), chunk(b"data: "), STREAM_END])
     ),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_whatever_a_server_sends_is_an_answer_or_a_fault(head: bytes, chunks: list[bytes]) -> None:
     async def handle(peer: Peer, asked: Asked) -> None:
         await peer.send(head + b"".join(chunks))

@@ -15,6 +15,7 @@ from wsproto.events import (
     TextMessage,
 )
 
+from tests.examples import examples
 from tests.http.certificates import Authority
 from tests.http.turns import TURN_S, Turns
 from tests.providers.mcp.linking import LEGACY, Inbox, Linked, answer_to, at, linked
@@ -317,7 +318,7 @@ async def test_the_owner_may_be_cancelled_at_any_time() -> None:
 
 
 @given(st.lists(st.binary(max_size=40) | st.sampled_from([b'\x81\x0f{"method":"hi"}', b"\x89\x00", b"\x01\x01{"])))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_whatever_a_server_sends_is_a_message_or_the_end(chunks: list[bytes]) -> None:
     async def deal(caller: Caller) -> None:
         await caller.peer.send(b"".join(chunks))

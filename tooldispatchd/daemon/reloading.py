@@ -187,7 +187,7 @@ class Reloader:
 
     def _check_serving(self) -> None:
         """Raise `ReloadError` where the daemon lets nobody in any more: its places would be opened again."""
-        if self._listening.is_closed:
+        if self._listening.is_over:
             why = "the daemon drains"
             raise ReloadError(why, [{"why": why}])
 

@@ -237,8 +237,7 @@ class Daemon:
     def _renew(self, before: Entrance, entrance: Entrance) -> None:
         """Have sessions that open on channels that are there come in as the place says now."""
         for host in self._hosts:
-            if host.entrance is before:
-                host.entrance = entrance
+            host.renew(before, entrance)
 
     def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> ChannelHost:
         return ChannelHost(self.latest, channel, self._host_closed, entrance=entrance, visitor=visitor)

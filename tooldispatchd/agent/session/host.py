@@ -346,14 +346,10 @@ class ChannelHost:
 
     # --- the daemon's side ---
 
-    @property
-    def entrance(self) -> Entrance:
-        """What the place that its channel came in by admits."""
-        return self._roster.entrance
-
-    @entrance.setter
-    def entrance(self, entrance: Entrance) -> None:
-        self._roster.entrance = entrance
+    def renew(self, before: Entrance, entrance: Entrance) -> None:
+        """The place that admitted `before` now admits others: so does its channel, if it came in there."""
+        if self._roster.entrance is before:
+            self._roster.entrance = entrance
 
     @property
     def sessions(self) -> list[Session]:

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tests.daemon.activated import Manager, handing, served
-from tests.daemon.spawned import PATIENCE_S, SERVE, Agent, Daemon, ready, until, without_places
+from tests.daemon.forking import fork_daemon
+from tests.daemon.spawned import PATIENCE_S, Agent, Daemon, ready, until, without_places
 from tests.mcpface.web.calling import Caller, free_port
 
 CONFIG: Final = """
@@ -40,16 +38,16 @@ ENVIRONMENT: Final = without_places() | {"TOOLDISPATCHD_TOKEN": "secret of ops"}
 
 
 def serving(directory: Path, *words: str) -> list[str]:
-    return [*SERVE, "--config", str(directory / "config.toml"), *words]
+    return ["serve", "--config", str(directory / "config.toml"), *words]
 
 
 @contextmanager
 def started(directory: Path, *words: str, number: int) -> Iterator[Daemon]:
     """A daemon that is ready, with a log of its own."""
-    command, log = serving(directory, *words), directory / f"log{number}"
+    log = directory / f"log{number}"
     with (
         log.open("wb") as stderr,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, env=ENVIRONMENT) as process,
+        fork_daemon(serving(directory, *words), stderr.fileno(), env=ENVIRONMENT) as process,
         ready(Daemon(process, directory / "s", log)) as daemon,
     ):
         yield daemon
@@ -147,8 +145,10 @@ def test_nobody_notices_that_a_daemon_is_taken_over_five_times(tmp_path: Path) -
                 old = new
             agent = stack.enter_context(connected(tmp_path))
             agent.hello("default")
-            with pytest.raises(subprocess.CalledProcessError, match="exit status 3"):
-                subprocess.run(serving(tmp_path, *unix, "--take-over"), env=ENVIRONMENT, check=True, timeout=PATIENCE_S)
+            with (tmp_path / "log").open("wb") as log:
+                refused = fork_daemon(serving(tmp_path, *unix, "--take-over"), log.fileno(), env=ENVIRONMENT)
+            assert refused.wait(PATIENCE_S) == 3
+            assert "not_allowed" in (tmp_path / "log").read_text()
             new = stack.enter_context(started(tmp_path, *unix, "--take-over", "ops", number=5))
             # For its grace the old one serves whom it has.
             assert agent.ask("echo", "hi")["content"] == ECHOED

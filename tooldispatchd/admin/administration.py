@@ -165,7 +165,8 @@ class Administration:
     def _pass_on(self, asked: AdminReq, channel: AdminChannel, offer: Offer) -> Fault | None:
         """Answer with descriptors; why that cannot be done."""
         value = msgspec.json.encode({"names": [name for _, name in offer.handed]})
-        if not channel.hand(AdminResp(asked.id, Raw(value)), [fd for fd, _ in offer.handed]):
+        line = msgspec.json.encode(AdminResp(asked.id, Raw(value))) + b"\n"
+        if not channel.hand(line, [fd for fd, _ in offer.handed]):
             return NOT_PASSED
         offer.passed()
         return None

@@ -49,7 +49,7 @@ class AdminChannel(Protocol):
     def say(self, line: Outgoing) -> None:
         """Send a line, with the next flush."""
 
-    def hand(self, line: Outgoing, fds: Sequence[int]) -> bool:
+    def hand(self, line: bytes, fds: Sequence[int]) -> bool:
         """Send a line with descriptors, now; whether that could be done."""
 
     def refuse(self, asked: AdminReq, fault: Fault, *, line: int) -> None: ...

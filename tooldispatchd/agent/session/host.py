@@ -14,7 +14,6 @@ from enum import Enum
 from time import perf_counter
 from typing import Final
 
-import msgspec
 import trio
 
 from tooldispatchd.agent.calls.call import LARGE_BYTES
@@ -153,10 +152,8 @@ class ChannelHost:
         self._hearing = Hearing.LISTENING
         self._allowance = float(runtime.setup.limits.lines_per_s)
         self._counted_at = trio.current_time()
-        self._is_flooding = False
-        self._is_reading = False
-        self._is_resting = False
-        self._is_turn_over = False
+        self._is_flooding = self._is_resting = False
+        self._is_reading = self._is_turn_over = False
         self._unsent = 0  # bytes of large answers among the outgoing lines
         # While a checker reads a line: ends that. The lines behind it wait.
         self._heavy: trio.CancelScope | None = None
@@ -402,12 +399,10 @@ class ChannelHost:
         """Send a line of no session, with the next flush."""
         self._machine.outgoing.append(line)
 
-    def hand(self, line: Outgoing, fds: Sequence[int]) -> bool:
+    def hand(self, line: bytes, fds: Sequence[int]) -> bool:
         """Send a line with descriptors, now; whether that could be done: over a socket whose peer reads its answers."""
         self.flush()
-        if self._is_reading or not isinstance(self._outlet, Channel):
-            return False
-        return self._outlet.hand(msgspec.json.encode(line) + b"\n", fds)
+        return isinstance(self._outlet, Channel) and self._outlet.hand(line, fds)
 
     def answered(self) -> None:
         """Send the answer to the last line that was owed one; the channel may have waited for that."""

@@ -22,7 +22,7 @@ NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/n
 # test may be async for the loop that it runs in (ASYNC124), may look again and again at a process that sends no event
 # (ASYNC110), and may block: nobody else waits for its loop (ASYNC22).
 WITH_TASKS = grep --recursive --include='*.py' --files-with-matches --word-regexp --extended-regexp 'async|await|trio'
-FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async
+FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async --startable-in-context-manager=_hold
 # One file more at a time than there are cores, since most wait for a process that they started; the tests of one file
 # stay together, since some share what they set up, and keep the order that tests/conftest.py gives them.
 PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin:$(CURDIR)/$(PROMETHEUS)/usr/bin" $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --quiet \

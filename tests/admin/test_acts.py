@@ -121,3 +121,12 @@ async def test_where_the_log_hears_of_single_calls_all_sessions_tell_of_them_fro
         assert await ask(operator, "level", level="debug") == {"level": "debug", "before": "info"}
         assert running.log_output.level == "debug"
         await operator.end_input()
+
+
+async def test_places_are_told_and_pass_over_a_socket_alone(autojump_clock: MockClock) -> None:
+    running = Running()
+    async with administered(running=running) as (_, operator):
+        assert await ask(operator, "take_over") == {"names": ["place-0"]}
+        refused = await answer_to(operator, "take_over", apply=True)
+        assert (refused["error"], running.is_stopping) == ("not_allowed", False)
+        await operator.end_input()

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Final
 
+import msgspec
 import trio
 from msgspec import Raw
 
@@ -17,7 +18,7 @@ from tooldispatchd.admin.logreaders import LogSubscription
 from tooldispatchd.admin.views import Views
 from tooldispatchd.agent.faults import SHOWN_NAME, queue_full
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.administration import NO_ADMINISTRATOR, AdminChannel, RunningDaemon
+from tooldispatchd.agent.session.administration import NO_ADMINISTRATOR, AdminChannel, Offer, RunningDaemon
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import AdminReq, AdminResp
@@ -30,7 +31,9 @@ MAX_SUBSCRIPTIONS: Final = 64
 LOG: Final = "log"
 STOP: Final = "stop"
 
-Made = bytes | Fault
+NOT_PASSED: Final = Fault(Code.NOT_ALLOWED, "descriptors go over a Unix socket alone, to a peer that reads its answers")
+
+Made = bytes | Offer | Fault
 
 
 class _Asking:
@@ -67,6 +70,7 @@ class Administration:
             "drain": acts.drain,
             "level": acts.level,
             "reload": acts.reload,
+            "take_over": acts.take_over,
         }
 
     # --- lines ---
@@ -147,12 +151,24 @@ class Administration:
             incident = self._latest().setup.log.incident("administration failed", error)
             return Fault(Code.INTERNAL_ERROR, f"a defect of the daemon, incident {incident}", {"incident": incident})
 
-    def _answer(self, asked: AdminReq, channel: AdminChannel, made: Made, *, line: int) -> None:
+    def _answer(self, asked: AdminReq, channel: AdminChannel, made: Made | None, *, line: int) -> None:
+        if isinstance(made, Offer):
+            made = self._pass_on(asked, channel, made)
+        if made is None:
+            return
         crowding = channel.crowding(len(made)) if isinstance(made, bytes) else made
         if crowding is not None:
             channel.refuse(asked, crowding, line=line)
         elif isinstance(made, bytes):
             channel.say(AdminResp(asked.id, Raw(made)))
+
+    def _pass_on(self, asked: AdminReq, channel: AdminChannel, offer: Offer) -> Fault | None:
+        """Answer with descriptors; why that cannot be done."""
+        value = msgspec.json.encode({"names": [name for _, name in offer.handed]})
+        if not channel.hand(AdminResp(asked.id, Raw(value)), [fd for fd, _ in offer.handed]):
+            return NOT_PASSED
+        offer.passed()
+        return None
 
     # --- subscriptions ---
 

@@ -138,6 +138,8 @@ class Reloader:
                 reloaded = await self._reload()
                 if applies:
                     await self._move_sessions()
+            except ReloadError:
+                raise
             except (ConfigError, ListenError, EquipmentError) as error:
                 said: list[dict[str, object]] = [{"why": str(error)}]
                 problems = error.fields() if isinstance(error, ConfigError) else said
@@ -162,9 +164,11 @@ class Reloader:
         with self._family.strangers():
             prepared = await trio.to_thread.run_sync(self._prepare, abandon_on_cancel=True)
         try:
+            self._check_serving()
             change = self._listening.prepare(prepared.reading.places, prepared.setup.catalog)
             try:
                 await self._equipment.suit(prepared.setup)
+                self._check_serving()
             except BaseException:
                 change.drop()
                 raise
@@ -180,6 +184,12 @@ class Reloader:
             self._log.warning("configuration", detail=warning)
         self._log.info("configuration reloaded", generation=self._generations.number, changed=told.changed)
         return told
+
+    def _check_serving(self) -> None:
+        """Raise `ReloadError` where the daemon lets nobody in any more: its places would be opened again."""
+        if self._listening.is_over:
+            why = "the daemon drains"
+            raise ReloadError(why, [{"why": why}])
 
     def _prepare(self) -> PreparedSetup:
         """Read it, in a thread."""

@@ -9,11 +9,12 @@ bytes ─▶ ChannelMachine ─▶ Host ─▶ Roster ─▶ sessions
         └── gone ──▶ DEAF ──nobody is left──▶ CLOSED      what was not served never is
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
 from time import perf_counter
 from typing import Final
 
+import msgspec
 import trio
 
 from tooldispatchd.agent.calls.call import LARGE_BYTES
@@ -29,7 +30,7 @@ from tooldispatchd.agent.tools.showing import parsed, refuse_form
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.outcome import utf8_size
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.front.channel import Outlet
+from tooldispatchd.front.channel import Channel, Outlet
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Refused, id_of, refuse_unread
 from tooldispatchd.wire.faults import Code, Fault
@@ -346,6 +347,15 @@ class ChannelHost:
     # --- the daemon's side ---
 
     @property
+    def entrance(self) -> Entrance:
+        """What the place that its channel came in by admits."""
+        return self._roster.entrance
+
+    @entrance.setter
+    def entrance(self, entrance: Entrance) -> None:
+        self._roster.entrance = entrance
+
+    @property
     def sessions(self) -> list[Session]:
         """Those that are there now."""
         return list(self._roster)
@@ -395,6 +405,13 @@ class ChannelHost:
     def say(self, line: Outgoing) -> None:
         """Send a line of no session, with the next flush."""
         self._machine.outgoing.append(line)
+
+    def hand(self, line: Outgoing, fds: Sequence[int]) -> bool:
+        """Send a line with descriptors, now; whether that could be done: over a socket whose peer reads its answers."""
+        self.flush()
+        if self._is_reading or not isinstance(self._outlet, Channel):
+            return False
+        return self._outlet.hand(msgspec.json.encode(line) + b"\n", fds)
 
     def answered(self) -> None:
         """Send the answer to the last line that was owed one; the channel may have waited for that."""

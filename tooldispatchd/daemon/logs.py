@@ -1,7 +1,7 @@
 """The daemon's log on stderr: JSON lines, or what is readable on a terminal.
 
-Never a payload or a secret: callers log constant events and names, and an incident's message, which may quote what a
-tool was given, appears at level debug only. A reader that is slow or gone never stops the daemon.
+Never a payload or a secret: callers log constant events and names, and what may quote a payload (`QUOTING`) appears at
+level debug only, and in the daemon's own log alone. A reader that is slow or gone never stops the daemon.
 """
 
 import os
@@ -21,6 +21,9 @@ from tooldispatchd.agent.session.administration import LogReader
 from tooldispatchd.catalog.masker import NO_SECRETS, Masker
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+# Fields with the words of programs, servers, hooks and exceptions, who may say again what one agent told them: other
+# agents that administer the daemon do not read these.
+QUOTING: Final = frozenset(("stderr_tail", "message"))
 # A traceback of a recursion is cut: its innermost frames tell enough.
 FRAMES: Final = 30
 # ECMA-48, "select graphic rendition", by level.
@@ -119,7 +122,7 @@ class LogOutput:
         self.wanted = min([self._level, *(LEVELS[reader.level] for reader in self._readers)])
 
     def put(self, level: str, event: str, fields: dict[str, object]) -> None:
-        """Write a line, and tell it those who read."""
+        """Write a line, and tell it those who read, without what may quote a payload."""
         at = time.time()
         if LEVELS[level] >= self._level:
             self._sink.write(self._masker.mask_bytes(self._render(at, level, event, fields)) + b"\n")
@@ -127,8 +130,12 @@ class LogOutput:
         for reader in self._readers:
             # Most readers want some lines alone, and one that does not read has no room.
             if LEVELS[level] >= LEVELS[reader.level] and reader.has_room_for(fields):
-                told = told or self._masker.mask_bytes(render_json(at, level, event, fields))
+                told = told or self._masker.mask_bytes(render_json(at, level, event, _unquoted(fields)))
                 reader.take(told)
+
+
+def _unquoted(fields: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if name not in QUOTING}
 
 
 class DaemonLog:

@@ -137,7 +137,7 @@ class Administration:
         channel.answered()
         subscription = asking.subscriptions.get(asked.id)
         if subscription is not None:
-            await self._guarded(partial(self._serve, subscription))
+            await self._guarded(partial(self._serve, subscription, asking))
 
     async def _in_order(self, view: Callable[[AdminReq], Awaitable[Made]], asked: AdminReq) -> Made:
         async with self._viewing:
@@ -175,8 +175,13 @@ class Administration:
         await self._acts.tell_sessions()
         return b"{}"
 
-    async def _serve(self, subscription: LogSubscription) -> Made:
-        await subscription.run()
+    async def _serve(self, subscription: LogSubscription, asking: _Asking) -> Made:
+        try:
+            await subscription.run()
+        finally:
+            # Its right has ended, unless it was ended itself: then its id may be another's by now.
+            if asking.subscriptions.get(subscription.id) is subscription:
+                self._end(asking, [subscription.id])
         await self._acts.tell_sessions()
         return b""
 

@@ -32,14 +32,16 @@ STDERR: Final = 2
 
 
 class LogSink:
-    """Writes whole lines to a descriptor and never waits, never raises.
+    """Writes lines to a descriptor and never waits, never raises.
 
-    A line that cannot be written at once is dropped and counted; the next one that can says how many were.
+    A line that cannot be written at once, or not whole, is dropped and counted; the next one that can says how many
+    were, on a line of its own.
     """
 
     def __init__(self, fd: int = STDERR) -> None:
         self._socket: socket.socket | None = None
         self._fd = -1
+        self._is_cut = False  # what was written last
         self.dropped = 0
         self.lost = 0  # of all lines
         # Where it cannot be opened there is no other place to say so.
@@ -60,18 +62,28 @@ class LogSink:
 
     def write(self, line: bytes) -> None:
         """Write `line`, which ends with its newline, or drop it."""
+        told = b"\n" if self._is_cut else b""
         if self.dropped:
-            line = b'{"level":"warning","event":"log lines dropped","count":%d}\n%b' % (self.dropped, line)
+            told += b'{"level":"warning","event":"log lines dropped","count":%d}\n' % self.dropped
+        size = len(told) + len(line)
         try:
-            if self._socket is not None:
-                self._socket.send(line, socket.MSG_DONTWAIT)
-            elif self._fd >= 0:
-                os.write(self._fd, line)
+            written = self._write(told + line)
         except OSError:
+            written = 0
+        if written >= len(told):
+            self.dropped = 0
+        if written:
+            self._is_cut = written < size
+        if written < size:
             self.dropped += 1
             self.lost += 1
-        else:
-            self.dropped = 0
+
+    def _write(self, lines: bytes) -> int:
+        """How much of it was written. Raises `OSError`."""
+        if self._socket is not None:
+            return self._socket.send(lines, socket.MSG_DONTWAIT)
+        # Without a descriptor there is nobody to miss it.
+        return os.write(self._fd, lines) if self._fd >= 0 else len(lines)
 
 
 # A line of the log: its time in Unix seconds, its level, its event and the fields beside that.

@@ -1,6 +1,7 @@
 """Answer administrators: each line gets one answer or fault, now or when its list is made.
 
-line ─▶ take ─┬─▶ what is shown or done: in a task, in turns, one at a time, in the order of the lines
+line ─▶ take ─┬─▶ what is done: in a task; a change waits for nobody who only looks
+              ├─▶ what is shown: in a task, in turns, one at a time
               ├─▶ `log`: a subscription, which has its id until `stop`, or until the channel loses its right
               └─▶ `stop`
 """
@@ -50,8 +51,8 @@ class Administration:
     def __init__(self, daemon: RunningDaemon, latest: Callable[[], Runtime]) -> None:
         self._log = daemon.log_output
         self._latest = latest
-        # None needs to be there sooner than the others, and each looks at all sessions.
-        self._making = trio.CapacityLimiter(1)
+        # No view needs to be there sooner than the others, and each looks at all sessions.
+        self._viewing = trio.CapacityLimiter(1)
         self._asking: dict[AdminChannel, _Asking] = {}
         views = Views(daemon, latest)
         self._views: Final[dict[str, Callable[[AdminReq], Awaitable[Made]]]] = {
@@ -93,8 +94,10 @@ class Administration:
     def _made(self, asked: AdminReq, channel: AdminChannel, asking: _Asking) -> Callable[[], Awaitable[Made]] | None:
         if asked.ask == LOG:
             return partial(self._subscribe, asked, channel, asking)
-        make = self._changes.get(asked.ask) or self._views.get(asked.ask)
-        return None if make is None else partial(self._in_order, make, asked)
+        if asked.ask in self._changes:
+            return partial(self._changes[asked.ask], asked)
+        view = self._views.get(asked.ask)
+        return None if view is None else partial(self._in_order, view, asked)
 
     def owes(self, channel: AdminChannel) -> bool:
         """Whether a line of the channel is not answered yet."""
@@ -138,11 +141,11 @@ class Administration:
         channel.answered()
         subscription = asking.subscriptions.get(asked.id)
         if subscription is not None:
-            await self._guarded(partial(self._serve, subscription))
+            await self._guarded(partial(self._serve, subscription, asking))
 
-    async def _in_order(self, make: Callable[[AdminReq], Awaitable[Made]], asked: AdminReq) -> Made:
-        async with self._making:
-            return await make(asked)
+    async def _in_order(self, view: Callable[[AdminReq], Awaitable[Made]], asked: AdminReq) -> Made:
+        async with self._viewing:
+            return await view(asked)
 
     async def _guarded(self, make: Callable[[], Awaitable[Made]]) -> Made:
         try:
@@ -189,8 +192,13 @@ class Administration:
         await self._acts.tell_sessions()
         return b"{}"
 
-    async def _serve(self, subscription: LogSubscription) -> Made:
-        await subscription.run()
+    async def _serve(self, subscription: LogSubscription, asking: _Asking) -> Made:
+        try:
+            await subscription.run()
+        finally:
+            # Its right has ended, unless it was ended itself: then its id may be another's by now.
+            if asking.subscriptions.get(subscription.id) is subscription:
+                self._end(asking, [subscription.id])
         await self._acts.tell_sessions()
         return b""
 

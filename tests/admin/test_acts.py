@@ -6,9 +6,11 @@ from trio.testing import MockClock
 
 from tests.admin.running import Running, administered, answer_to, ask
 from tests.agent.fakes import Agent, HeldPlan, code_of
+from tooldispatchd.admin.acts import targets_of
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.messages import AdminReq
 
 
 async def test_a_call_is_ended_and_its_agent_told(autojump_clock: MockClock) -> None:
@@ -140,3 +142,10 @@ async def test_where_the_log_hears_of_single_calls_all_sessions_tell_of_them_fro
         assert await ask(operator, "level", level="debug") == {"level": "debug", "before": "info"}
         assert running.log_output.level == "debug"
         await operator.end_input()
+
+
+def test_the_log_says_of_what_an_administrator_asked() -> None:
+    asked = AdminReq("1", "end", session=0, call="c" * 1000, level="debug")
+    assert targets_of(asked) == {"of_session": 0, "call": "c" * 128, "to": "debug"}
+    assert targets_of(AdminReq("1", "reload", apply=True)) == {"apply": True}
+    assert targets_of(AdminReq("1", "reload")) == {}

@@ -35,7 +35,7 @@ Made = bytes | Fault
 
 
 class _Asking:
-    """What one channel has asked for: ids of lines that are not answered yet, and subscriptions by theirs."""
+    """The demands of one channel: ids of lines that are not answered yet, and subscriptions by theirs."""
 
     def __init__(self) -> None:
         self.open: Final[set[str]] = set()
@@ -96,7 +96,7 @@ class Administration:
         return None if view is None else partial(self._in_order, view, asked)
 
     def owes(self, channel: AdminChannel) -> bool:
-        """Whether a line of the channel is not answered yet."""
+        """Tell whether a line of the channel is not answered yet."""
         asking = self._asking.get(channel)
         return asking is not None and bool(asking.open)
 

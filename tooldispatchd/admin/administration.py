@@ -91,7 +91,7 @@ class Administration:
         if asked.ask == LOG:
             return partial(self._subscribe, asked, channel, asking)
         if asked.ask in self._changes:
-            return partial(self._changes[asked.ask], asked)
+            return partial(self._change, asked, channel)
         view = self._views.get(asked.ask)
         return None if view is None else partial(self._in_order, view, asked)
 
@@ -126,8 +126,6 @@ class Administration:
         line: int,
     ) -> None:
         """Do or show what was asked for, and answer."""
-        if asked.ask in self._changes:
-            self._acts.note(asked, channel)
         made = await self._guarded(make)
         asking = self._asking.get(channel)
         if asking is None:
@@ -138,6 +136,10 @@ class Administration:
         subscription = asking.subscriptions.get(asked.id)
         if subscription is not None:
             await self._guarded(partial(self._serve, subscription, asking))
+
+    async def _change(self, asked: AdminReq, channel: AdminChannel) -> Made:
+        self._acts.note(asked, channel)
+        return await self._changes[asked.ask](asked)
 
     async def _in_order(self, view: Callable[[AdminReq], Awaitable[Made]], asked: AdminReq) -> Made:
         async with self._viewing:

@@ -6,9 +6,11 @@ from trio.testing import MockClock
 
 from tests.admin.running import Running, administered, answer_to, ask
 from tests.agent.fakes import Agent, HeldPlan, code_of
+from tooldispatchd.admin.acts import targets_of
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.messages import AdminReq
 
 
 async def test_a_call_is_ended_and_its_agent_told(autojump_clock: MockClock) -> None:
@@ -149,3 +151,10 @@ async def test_places_are_told_and_pass_over_a_socket_alone(autojump_clock: Mock
         refused = await answer_to(operator, "take_over", apply=True)
         assert (refused["error"], running.is_stopping) == ("not_allowed", False)
         await operator.end_input()
+
+
+def test_the_log_says_of_what_an_administrator_asked() -> None:
+    asked = AdminReq("1", "end", session=0, call="c" * 1000, level="debug")
+    assert targets_of(asked) == {"of_session": 0, "call": "c" * 128, "to": "debug"}
+    assert targets_of(AdminReq("1", "reload", apply=True)) == {"apply": True}
+    assert targets_of(AdminReq("1", "reload")) == {}

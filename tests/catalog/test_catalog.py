@@ -87,3 +87,18 @@ def test_a_catalog_is_protected_where_a_profile_asks_who_comes(spec: ProfileSpec
 
 def test_the_text_of_a_profile_hides_its_token() -> None:
     assert "s3cret" not in repr(Config(agents={"a": ProfileSpec(token="s3cret", tools=("b",))}))
+
+
+def test_a_warning_tells_of_each_profile_that_administers_the_daemon_without_a_token() -> None:
+    operators = {
+        "all": ProfileSpec(admin=True),
+        "own": ProfileSpec(admin=True, uid=(1000,)),
+        "safe": ProfileSpec(admin=True, token="0123456789abcdef"),
+    }
+    catalog = build_catalog(Config(agents=operators))
+    assert isinstance(catalog, Catalog)
+    without = "admin = true without a token"
+    assert catalog.warnings == (
+        f"agents.all: {without}: whoever can open the socket may administer the daemon",
+        f"agents.own: {without}: any process of its uid or gid, a tool's of this daemon too, may administer the daemon",
+    )

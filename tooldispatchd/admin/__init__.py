@@ -1,1 +1,1 @@
-"""What administrators see of a running daemon, and what they may change; a wing, loaded with their first line."""
+"""The answers to administrators, who look at a running daemon and change it; a wing, loaded with their first line."""

@@ -1,4 +1,4 @@
-"""What administrators may change: calls, jobs and sessions end, servers start anew, the daemon drains or is taken over.
+"""The changes that administrators make: they end calls, jobs and sessions, restart servers, and drain the daemon.
 
 Each act is logged with who asked for it.
 """
@@ -24,12 +24,19 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 CALL_ENDED: Final = Fault(Code.CANCELLED, "an administrator ended the call")
 SESSION_ENDED: Final = Fault(Code.DRAINING, "an administrator ended the session")
 NO_RELOAD: Final = Fault(Code.NOT_ALLOWED, "this daemon does not read its configuration anew")
-# The fields that say of what.
-_TARGETS: Final = ("session", "call", "job", "server", "level", "apply")
+# The fields that say of what, as the log names them: `session` and `level` are those of its own line there.
+_TARGETS: Final = {
+    "session": "of_session",
+    "call": "call",
+    "job": "job",
+    "server": "server",
+    "level": "to",
+    "apply": "apply",
+}
 
 
 def unknown_target(what: str, source: object) -> Fault:
-    """What an administrator named is not there."""
+    """The fault where an administrator names something that is not there."""
     extras: dict[str, object] = {"what": what, "source": str(source)[:SHOWN_NAME]}
     return Fault(Code.UNKNOWN_TARGET, f"there is no such {what}", extras)
 
@@ -40,8 +47,15 @@ def lacks(field: str, ask: str) -> Fault:
 
 
 def level_fault(level: str | None) -> Fault | None:
-    """Why this is no level of the log."""
+    """The fault where this is no level of the log."""
     return None if level in LEVELS else Fault(Code.INVALID_REQUEST, f"level is one of {', '.join(LEVELS)}")
+
+
+def targets_of(asked: AdminReq) -> dict[str, object]:
+    """The fields of the log that say of what."""
+    said = {shown: getattr(asked, name) for name, shown in _TARGETS.items()}
+    named = {name: value for name, value in said.items() if value is not None and value is not False}
+    return {name: value[:SHOWN_NAME] if isinstance(value, str) else value for name, value in named.items()}
 
 
 class Acts:
@@ -56,15 +70,8 @@ class Acts:
     def note(self, asked: AdminReq, channel: AdminChannel) -> None:
         """Log who asks for what."""
         visitor = channel.visitor
-        named = {name: getattr(asked, name) for name in _TARGETS if getattr(asked, name) not in {None, False}}
-        shown = {name: value[:SHOWN_NAME] if isinstance(value, str) else value for name, value in named.items()}
-        target = {
-            "of_session" if name == "session" else name: value for name, value in shown.items() if name != "level"
-        }
-        if "level" in shown:
-            target["to"] = shown["level"]
         who = {"uid": visitor.uid, "pid": visitor.pid, "profiles": channel.administrators or None}
-        self._latest().setup.log.info("daemon administered", ask=asked.ask, **target, **who)
+        self._latest().setup.log.info("daemon administered", ask=asked.ask, **targets_of(asked), **who)
 
     async def end(self, asked: AdminReq) -> bytes | Fault:
         """End a session, or a call or a job of one."""

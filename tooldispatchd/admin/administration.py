@@ -38,7 +38,7 @@ Made = bytes | Offer | Fault
 
 
 class _Asking:
-    """What one channel has asked for: ids of lines that are not answered yet, and subscriptions by theirs."""
+    """The demands of one channel: ids of lines that are not answered yet, and subscriptions by theirs."""
 
     def __init__(self) -> None:
         self.open: Final[set[str]] = set()
@@ -95,12 +95,12 @@ class Administration:
         if asked.ask == LOG:
             return partial(self._subscribe, asked, channel, asking)
         if asked.ask in self._changes:
-            return partial(self._changes[asked.ask], asked)
+            return partial(self._change, asked, channel)
         view = self._views.get(asked.ask)
         return None if view is None else partial(self._in_order, view, asked)
 
     def owes(self, channel: AdminChannel) -> bool:
-        """Whether a line of the channel is not answered yet."""
+        """Tell whether a line of the channel is not answered yet."""
         asking = self._asking.get(channel)
         return asking is not None and bool(asking.open)
 
@@ -130,8 +130,6 @@ class Administration:
         line: int,
     ) -> None:
         """Do or show what was asked for, and answer."""
-        if asked.ask in self._changes:
-            self._acts.note(asked, channel)
         made = await self._guarded(make)
         asking = self._asking.get(channel)
         if asking is None:
@@ -142,6 +140,10 @@ class Administration:
         subscription = asking.subscriptions.get(asked.id)
         if subscription is not None:
             await self._guarded(partial(self._serve, subscription, asking))
+
+    async def _change(self, asked: AdminReq, channel: AdminChannel) -> Made:
+        self._acts.note(asked, channel)
+        return await self._changes[asked.ask](asked)
 
     async def _in_order(self, view: Callable[[AdminReq], Awaitable[Made]], asked: AdminReq) -> Made:
         async with self._viewing:

@@ -49,7 +49,7 @@ class LogSubscription:
     # --- the log's side, in any thread ---
 
     def has_room_for(self, fields: Mapping[str, object]) -> bool:
-        """Whether a line with these fields is wanted, and can be taken; one that is and cannot be is counted."""
+        """Tell whether a line with these fields is wanted and can be taken; one that is and cannot be is counted."""
         if any(fields.get(name) != value for name, value in self._filters.items()):
             return False
         with self._lock:

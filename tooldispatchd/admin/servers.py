@@ -1,4 +1,4 @@
-"""What servers and their connections look like; and the end of connections, so that others follow them."""
+"""Servers and their connections, as they are shown; and the end of connections, so that others follow them."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -92,7 +92,7 @@ def _transport(url: str | None) -> str:
 
 
 def keepers_of(name: str, sessions: Iterable[Session], shared: Iterable[SharedServer]) -> list[Keeper]:
-    """What has the connections to the server of this name, in these sessions and for those that share it."""
+    """The keepers of the connections to the server of this name, in these sessions and for those that share it."""
     own = (server for session in sessions for server in session.toolset.servers if server.name == name)
     kept = [server.kept.keeper for server in own if server.kept is not None and not server.binding.spec.shared]
     return kept + [each.keeper for each in shared if each.keeper.server.name == name]

@@ -1,4 +1,4 @@
-"""What sessions and their calls look like: values for a reader, without inputs and outputs."""
+"""Sessions and their calls, as they are shown: values for a reader, without inputs and outputs."""
 
 import math
 import time

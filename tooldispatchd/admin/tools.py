@@ -1,4 +1,4 @@
-"""What the counts of calls look like: one entry for each tool that was called."""
+"""The counts of calls, as they are shown: one entry for each tool that was called."""
 
 from collections.abc import Iterable
 from typing import Final

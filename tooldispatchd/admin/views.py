@@ -1,4 +1,4 @@
-"""What administrators may see: one method for each, which makes the value as JSON, in turns."""
+"""The views of administrators: one method for each, which makes the value as JSON, in turns."""
 
 import time
 from collections import Counter
@@ -77,7 +77,7 @@ class Views:
         return b"{" + head + _lists(keys=entries)[1:]
 
     async def metrics(self, _asked: AdminReq) -> bytes:
-        """What was counted, as Prometheus reads it."""
+        """The counters, as Prometheus reads them."""
         runtime = self._latest()
         text = "".join([piece async for piece in in_turns(pieces(self._daemon, runtime))])
         return runtime.setup.catalog.masker.mask_bytes(msgspec.json.encode({"text": text}))

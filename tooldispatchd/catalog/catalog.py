@@ -162,11 +162,13 @@ def _idle_hooks(config: Config, servers: Mapping[str, Binding]) -> Iterator[str]
 
 
 def _open_administration(profiles: Mapping[str, Profile], tokens: Mapping[str, bytes]) -> list[str]:
-    """A sentence for each profile that administers the daemon, and that everybody may open."""
+    """A sentence for each profile that administers the daemon, and for which no token is needed."""
+    bound = "any process of its uid or gid, a tool's of this daemon too,"
+    openers = {False: "whoever can open the socket", True: bound}
     return [
-        f"agents.{name}: admin = true, and whoever can open the socket may open it: say who in token, uid or gid"
+        f"agents.{name}: admin = true without a token: {openers[profile.is_bound]} may administer the daemon"
         for name, profile in profiles.items()
-        if profile.admin and not profile.is_bound and name not in tokens
+        if profile.admin and name not in tokens
     ]
 
 

@@ -90,7 +90,7 @@ class AdminDoor:
         return Administration(self._daemon, self._latest)
 
     def owes(self, channel: AdminChannel) -> bool:
-        """Whether a line of the channel is not answered yet."""
+        """Tell whether a line of the channel is not answered yet."""
         if self._side is not None and self._side.owes(channel):
             return True
         return any(one is channel for _, one, _ in self._waiting)

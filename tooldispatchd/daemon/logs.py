@@ -79,7 +79,7 @@ class LogSink:
             self.lost += 1
 
     def _write(self, lines: bytes) -> int:
-        """How much of it was written. Raises `OSError`."""
+        """Write what there is room for, and give its size in bytes. Raises `OSError`."""
         if self._socket is not None:
             return self._socket.send(lines, socket.MSG_DONTWAIT)
         # Without a descriptor there is nobody to miss it.
@@ -91,7 +91,7 @@ Render = Callable[[float, str, str, dict[str, object]], bytes]
 
 
 class LogOutput:
-    """What all loggers of the daemon write to, from a level on; known secrets are masked, whatever line they are in.
+    """The place where all loggers write to, from a level on; known secrets are masked, whatever line they are in.
 
     Readers may have it too, from levels of their own on. `wanted` is the least level that anybody wants.
     """
@@ -107,7 +107,7 @@ class LogOutput:
 
     @property
     def lost(self) -> int:
-        """How many lines could not be written."""
+        """The number of lines that could not be written."""
         return self._sink.lost
 
     @property
@@ -161,12 +161,12 @@ class DaemonLog:
 
     @property
     def lost(self) -> int:
-        """How many lines of the daemon's whole log could not be written."""
+        """The number of lines of the daemon's whole log that could not be written."""
         return self.output.lost
 
     @property
     def tells_calls(self) -> bool:
-        """Whether anybody hears what is said of single calls."""
+        """True where anybody hears what is said of single calls."""
         return self.output.wanted <= LEVELS["debug"]
 
     def bind(self, **fields: object) -> "DaemonLog":

@@ -152,12 +152,11 @@ async def reach(places: Sequence[ListenAddress], profile: str) -> Predecessor | 
     except (FileNotFoundError, ConnectionRefusedError):
         channel.close()
         return None
-    except BaseException as error:
-        channel.close()
-        if predecessor is not None:
-            predecessor.close()
-        if isinstance(error, OSError):
-            raise ListenError(place.text, error.strerror or str(error)) from error
+    except OSError as error:
+        (predecessor or channel).close()
+        raise ListenError(place.text, error.strerror or str(error)) from error
+    except BaseException:
+        (predecessor or channel).close()
         raise
     return predecessor
 

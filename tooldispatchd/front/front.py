@@ -95,7 +95,7 @@ class Front:
         self._interest[fd] = interest
 
     def watches(self, fd: int) -> bool:
-        """Whether the descriptor is in the set."""
+        """Tell whether the descriptor is in the set."""
         return fd in self._ready
 
     def change(self, fd: int, interest: int) -> None:

@@ -1,5 +1,6 @@
 """What two configurations differ in: keys, and of values only those that can hold no secret."""
 
+import marshal
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -23,6 +24,30 @@ def differences(before: Catalog, after: Catalog) -> list[str]:
     told = [*_in_tables(_tables(before), _tables(after), ()), *_read_elsewhere(before, after)]
     more = len(told) - MAX_TOLD
     return [*told[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]
+
+
+# Compiled from the others, which are compared; and the masker, which those who read know better.
+COMPILED: Final = frozenset({"config", "tools", "processes", "rules", "masker"})
+# With this one equal values give equal bytes, whatever objects they are of; keys in another order do not.
+MARSHAL_VERSION: Final = 2
+
+
+def are_same(before: Catalog, after: Catalog) -> bool:
+    """Whether nobody could tell one from the other, secrets apart that only their maskers know.
+
+    More than `differences` it minds what shows nowhere, such as the order of tables: tools are offered in it.
+    """
+    return _stated(before) == _stated(after)
+
+
+def _stated(catalog: Catalog) -> tuple[object, ...]:
+    tools = {
+        name: (tool.spec, tool.title, tool.description, tool.type_text, tool.signature, tool.needs, tool.server)
+        + (tool.input_schema, tool.output_schema, tool.shown_schema)
+        for name, tool in catalog.tools.items()
+    }
+    others = [getattr(catalog, name) for name in Catalog.__struct_fields__ if name not in COMPILED]
+    return marshal.dumps(_tables(catalog), MARSHAL_VERSION), tools, *others
 
 
 def _tables(catalog: Catalog) -> Mapping[str, object]:

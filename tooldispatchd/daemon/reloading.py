@@ -21,10 +21,10 @@ from tooldispatchd.agent.log import Log
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.children.family import Family
 from tooldispatchd.config.configuration import ConfigError
-from tooldispatchd.config.difference import differences
+from tooldispatchd.config.difference import MAX_TOLD, differences
 from tooldispatchd.config.stamps import Stamp
 from tooldispatchd.daemon.equipment import Equipment, EquipmentError
-from tooldispatchd.daemon.generations import Generations, PreparedSetup, prepare
+from tooldispatchd.daemon.generations import MAX_LIVING, Generations, PreparedSetup, prepare
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.openplaces import AFTER_START, OpenPlaces
 from tooldispatchd.daemon.source import ConfigurationSource
@@ -53,6 +53,16 @@ class ReloadError(Exception):
     def __init__(self, summary: str, problems: Sequence[dict[str, object]]) -> None:
         super().__init__(summary)
         self.problems = problems
+
+
+TOO_MANY: Final = (
+    f"sessions are open that began under {MAX_LIVING} different configurations, each of which is kept for them: end the "
+    "old ones, or have all go on under the new configuration (tooldispatchd reload --apply)"
+)
+
+
+class TooManyGenerationsError(Exception):
+    """Old generations must go before there can be another one."""
 
 
 class Reloaded(msgspec.Struct, frozen=True):
@@ -135,12 +145,11 @@ class Reloader:
         async with self._one:
             self._notifier.reloading()
             try:
-                reloaded = await self._reload()
+                reloaded = await self._reload(applies=applies)
                 if applies:
                     await self._move_sessions()
-            except (ConfigError, ListenError, EquipmentError) as error:
-                said: list[dict[str, object]] = [{"why": str(error)}]
-                problems = error.fields() if isinstance(error, ConfigError) else said
+            except (ConfigError, ListenError, EquipmentError, TooManyGenerationsError) as error:
+                problems = problems_of(error)
                 self._log.error("configuration not reloaded", why=str(error).partition("\n")[0], problems=problems)
                 raise ReloadError(str(error), problems) from error
             except Exception as error:  # guard: whatever a reading stumbles over, the generation of before goes on
@@ -158,13 +167,16 @@ class Reloader:
         except ReloadError as error:
             return Fault(Code.INVALID_REQUEST, str(error), {"problems": error.problems})
 
-    async def _reload(self) -> Reloaded:
+    async def _reload(self, *, applies: bool) -> Reloaded:
         with self._family.strangers():
-            prepared = await trio.to_thread.run_sync(self._prepare, abandon_on_cancel=True)
+            prepared, is_same = await trio.to_thread.run_sync(self._prepare, abandon_on_cancel=True)
         try:
-            change = self._listening.prepare(prepared.reading.places, prepared.setup.catalog)
+            if not is_same:
+                await self._make_room(applies=applies)
+            setup = self._generations.latest.setup if is_same else prepared.setup
+            change = self._listening.prepare(prepared.reading.places, setup.catalog)
             try:
-                await self._equipment.suit(prepared.setup)
+                await self._equipment.suit(setup)
             except BaseException:
                 change.drop()
                 raise
@@ -172,17 +184,28 @@ class Reloader:
             prepared.specs.close()
             raise
         # From here on nothing fails and nothing is waited for.
-        self._generations.follow(prepared)
+        if is_same:
+            self._generations.renew(prepared)
+        else:
+            self._generations.follow(prepared)
         self._listening.take(change)
-        self._web.renew(self._listening.web, prepared.setup.catalog)
+        self._web.renew(self._listening.web, setup.catalog)
         told = Reloaded((*prepared.changed, *change.changed), (*prepared.warnings, *change.warnings))
         for warning in told.warnings:
             self._log.warning("configuration", detail=warning)
         self._log.info("configuration reloaded", generation=self._generations.number, changed=told.changed)
         return told
 
-    def _prepare(self) -> PreparedSetup:
-        """Read it, in a thread."""
+    async def _make_room(self, *, applies: bool) -> None:
+        """See that there may be one more generation. Raises `TooManyGenerationsError`."""
+        if applies and self._generations.are_full:
+            # These would leave theirs in a moment: for what is the latest until then.
+            await self._move_sessions()
+        if self._generations.are_full:
+            raise TooManyGenerationsError(TOO_MANY)
+
+    def _prepare(self) -> tuple[PreparedSetup, bool]:
+        """Read it, in a thread; and whether it says the same as before."""
         usual_s = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
         try:
@@ -190,14 +213,22 @@ class Reloader:
             reading = self._source.read()
             catalog, fixed = with_fixed(reading.catalog, before.catalog)
             changed = differences(before.catalog, catalog)
-            return prepare(
+            prepared = prepare(
                 msgspec.structs.replace(reading, catalog=catalog, warnings=(*reading.warnings, *fixed)),
                 self._log,
                 before.catalog.masker,
                 changed=changed,
             )
+            return prepared, not changed and self._generations.says_the_same(prepared)
         finally:
             sys.setswitchinterval(usual_s)
+
+
+def problems_of(error: Exception) -> list[dict[str, object]]:
+    """What is wrong, as `ConfigError.fields` has it; of very much only the first."""
+    problems = error.fields() if isinstance(error, ConfigError) else [{"why": str(error)}]
+    more = len(problems) - MAX_TOLD
+    return [*problems[:MAX_TOLD], *([{"why": f"and {more} more"}] if more > 0 else [])]
 
 
 def with_fixed(catalog: Catalog, before: Catalog) -> tuple[Catalog, list[str]]:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.config.config_report import printable
 
 # Below a table of a name: a server's environment, say. What differs within one is told as one difference.
@@ -28,6 +29,7 @@ def differences(before: Catalog, after: Catalog) -> list[str]:
 
 # Compiled from the others, which are compared; and the masker, which those who read know better.
 COMPILED: Final = frozenset({"config", "tools", "processes", "rules", "masker"})
+COMPILED_OF_TOOL: Final = frozenset({"input", "output", "expression", "program", "feed", "rest"})
 # With this one equal values give equal bytes, whatever objects they are of; keys in another order do not.
 MARSHAL_VERSION: Final = 2
 
@@ -42,8 +44,7 @@ def are_same(before: Catalog, after: Catalog) -> bool:
 
 def _stated(catalog: Catalog) -> tuple[object, ...]:
     tools = {
-        name: (tool.spec, tool.title, tool.description, tool.type_text, tool.signature, tool.needs, tool.server)
-        + (tool.input_schema, tool.output_schema, tool.shown_schema)
+        name: [getattr(tool, field) for field in DeclaredTool.__struct_fields__ if field not in COMPILED_OF_TOOL]
         for name, tool in catalog.tools.items()
     }
     others = [getattr(catalog, name) for name in Catalog.__struct_fields__ if name not in COMPILED]

@@ -56,8 +56,8 @@ class ReloadError(Exception):
 
 
 TOO_MANY: Final = (
-    f"sessions are open that began under {MAX_LIVING} different configurations, each of which is kept for them: end the "
-    "old ones, or have all go on under the new configuration (tooldispatchd reload --apply)"
+    f"sessions are open that began under {MAX_LIVING} different configurations, each of which is kept for them: end "
+    "the old ones, or have all go on under the new configuration (tooldispatchd reload --apply)"
 )
 
 

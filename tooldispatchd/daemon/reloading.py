@@ -8,6 +8,7 @@ Sessions that open from then on are of the new generation, living ones stay of t
 old one is closed when its last session has ended. What only a start can change keeps its value, which is told.
 """
 
+import gc
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -206,8 +207,10 @@ class Reloader:
 
     def _prepare(self) -> tuple[PreparedSetup, bool]:
         """Read it, in a thread; and whether it says the same as before."""
-        usual_s = sys.getswitchinterval()
+        usual_s, collects = sys.getswitchinterval(), gc.isenabled()
         sys.setswitchinterval(SWITCH_S)
+        # A collection keeps the interpreter's lock to its end, and what is read here makes one of everything due.
+        gc.disable()
         try:
             before = self._generations.latest.setup
             reading = self._source.read()
@@ -219,9 +222,14 @@ class Reloader:
                 before.catalog.masker,
                 changed=changed,
             )
-            return prepared, not changed and self._generations.says_the_same(prepared)
+            is_same = not changed and self._generations.says_the_same(prepared)
+            # As at the start: all that was read would be looked through at once. It is freed without a collection.
+            gc.freeze()
+            return prepared, is_same
         finally:
             sys.setswitchinterval(usual_s)
+            if collects:
+                gc.enable()
 
 
 def problems_of(error: Exception) -> list[dict[str, object]]:

@@ -2,7 +2,7 @@
 
 import marshal
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -51,7 +51,7 @@ def _stated(catalog: Catalog) -> tuple[object, ...]:
     return marshal.dumps(_tables(catalog), MARSHAL_VERSION), tools, *others
 
 
-def _tables(catalog: Catalog) -> Mapping[str, object]:
+def _tables(catalog: Catalog) -> dict[str, Any]:
     tables = msgspec.to_builtins(catalog.config, builtin_types=(bytes,))
     assert isinstance(tables, dict)
     return tables

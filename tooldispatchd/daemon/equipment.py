@@ -104,8 +104,18 @@ class Equipment:
 
     async def suit(self, setup: Setup) -> None:
         """Add what the catalog's programs need more. Raises `EquipmentError`; what is there is not touched."""
-        if self._lacks(setup.catalog):
+        if not self._lacks(setup.catalog):
+            return
+        try:
             await self._nursery.start(self._hold, setup)
+        except BaseExceptionGroup as group:
+            # What was opened before it has nurseries of its own.
+            wrong, others = group.split(EquipmentError)
+            if others is not None:
+                raise
+            while isinstance(wrong, BaseExceptionGroup):
+                wrong = wrong.exceptions[0]
+            raise wrong from group
 
     async def close(self) -> None:
         """Close what was opened last first; cannot be cancelled, and each bounds itself. There must be no calls."""

@@ -146,20 +146,25 @@ class Reloader:
         async with self._one:
             self._notifier.reloading()
             try:
-                reloaded = await self._reload(applies=applies)
+                reloaded = await self._taken(applies=applies)
                 if applies:
                     await self._move_sessions()
-            except (ConfigError, ListenError, EquipmentError, TooManyGenerationsError) as error:
-                problems = problems_of(error)
-                self._log.error("configuration not reloaded", why=str(error).partition("\n")[0], problems=problems)
-                raise ReloadError(str(error), problems) from error
-            except Exception as error:  # guard: whatever a reading stumbles over, the generation of before goes on
-                incident = self._log.incident("reload failed", error)
-                why = f"a defect of the daemon, incident {incident}"
-                raise ReloadError(why, [{"why": why, "incident": incident}]) from error
             finally:
                 self._notifier.reloaded()
             return reloaded
+
+    async def _taken(self, *, applies: bool) -> Reloaded:
+        """As `reload`, but for the sessions that are open."""
+        try:
+            return await self._reload(applies=applies)
+        except (ConfigError, ListenError, EquipmentError, TooManyGenerationsError) as error:
+            problems = problems_of(error)
+            self._log.error("configuration not reloaded", why=str(error).partition("\n")[0], problems=problems)
+            raise ReloadError(str(error), problems) from error
+        except Exception as error:  # guard: whatever a reading stumbles over, the generation of before goes on
+            incident = self._log.incident("reload failed", error)
+            why = f"a defect of the daemon, incident {incident}"
+            raise ReloadError(why, [{"why": why, "incident": incident}]) from error
 
     async def answer(self, applies: bool) -> dict[str, object] | Fault:  # noqa: FBT001  # as administrators ask
         """As `reload`, for an administrator: what has changed, or what is wrong."""

@@ -66,6 +66,7 @@ class Notifier:
         address = environ.pop("NOTIFY_SOCKET", "")
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._socket: socket.socket | None = None
+        self._is_stopping = False
         if address.startswith(("/", "@")):
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
 
@@ -85,10 +86,12 @@ class Notifier:
 
     def reloaded(self) -> None:
         """Say that it was, or that it could not be used; the state of before goes on."""
-        self.tell("READY=1")
+        if not self._is_stopping:
+            self.tell("READY=1")
 
     def stopping(self, status: str, *, within_s: float) -> None:
-        """Say that the daemon ends and asks for so much time before it is killed."""
+        """Say that the daemon ends and asks for so much time before it is killed. It is not ready any more then."""
+        self._is_stopping = True
         self.tell("STOPPING=1", f"STATUS={status}", f"EXTEND_TIMEOUT_USEC={int(within_s / MICROSECOND_S)}")
 
     def tell(self, *assignments: str) -> None:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from tests.agent.fakes import Agent, HeldPlan, open_runtime
 from tooldispatchd.admin.administration import Administration
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.administration import ReadConfiguration
+from tooldispatchd.agent.session.administration import Offer, ReadConfiguration
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec
 from tooldispatchd.daemon.logs import LEVELS, DaemonLog, LogOutput, LogSink, render_json
@@ -32,6 +32,9 @@ class Running:
 
     def stop(self) -> None:
         self.is_stopping = True
+
+    def offer(self) -> Offer | Fault:
+        return Offer([(NO_DESCRIPTOR, "place-0")], self.stop)
 
 
 @asynccontextmanager

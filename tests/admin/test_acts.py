@@ -1,6 +1,7 @@
 """What an administrator changes: calls, jobs and sessions end, and the level of the log; and who it was."""
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from tests.admin.running import Running, administered, answer_to, ask
@@ -97,6 +98,24 @@ async def test_a_reload_is_the_daemons(autojump_clock: MockClock) -> None:
     assert asked == [True]
 
 
+async def test_nobody_waits_for_a_reload(autojump_clock: MockClock) -> None:
+    running, is_read = Running(), trio.Event()
+
+    async def reload(_applies: bool) -> dict[str, object] | Fault:
+        await is_read.wait()
+        return {}
+
+    running.reload = reload
+    async with administered(running=running) as (_, operator):
+        await operator.say({"__port": "admin_req", "id": "r", "ask": "reload"})
+        await operator.pause(1)
+        assert "state" in await ask(operator, "status")
+        assert await ask(operator, "drain") == {}
+        is_read.set()
+        assert await operator.hear() == {"__port": "admin_resp", "id": "r", "value": {}}
+        await operator.end_input()
+
+
 async def test_the_daemon_is_told_to_drain(autojump_clock: MockClock) -> None:
     running = Running()
     async with administered(running=running) as (_, operator):
@@ -120,4 +139,13 @@ async def test_where_the_log_hears_of_single_calls_all_sessions_tell_of_them_fro
         # The wing was made when they did not.
         assert await ask(operator, "level", level="debug") == {"level": "debug", "before": "info"}
         assert running.log_output.level == "debug"
+        await operator.end_input()
+
+
+async def test_places_are_told_and_pass_over_a_socket_alone(autojump_clock: MockClock) -> None:
+    running = Running()
+    async with administered(running=running) as (_, operator):
+        assert await ask(operator, "take_over") == {"names": ["place-0"]}
+        refused = await answer_to(operator, "take_over", apply=True)
+        assert (refused["error"], running.is_stopping) == ("not_allowed", False)
         await operator.end_input()

@@ -8,7 +8,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.admin.running import Running, administered, answer_to, ask
 from tests.agent.fakes import Agent
 from tooldispatchd.admin.administration import MAX_SUBSCRIPTIONS
-from tooldispatchd.admin.logreaders import MAX_QUEUED, LogSubscription
+from tooldispatchd.admin.logreaders import MAX_QUEUED, MAX_QUEUED_BYTES, LogSubscription
+from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import AdminReq
 
 
@@ -74,10 +75,16 @@ class Unread:
 
     def __init__(self) -> None:
         self.is_behind = self.may_administer = True
+        self.is_closed = False
         self.said: list[object] = []
+        self.refused: list[Fault] = []
 
     def crowding(self, size: int) -> None: ...
     def flush(self) -> None: ...
+    def answered(self) -> None: ...
+    def refuse(self, asked: AdminReq, fault: Fault, *, line: int) -> None:
+        self.refused.append(fault)
+
     def say(self, line: object) -> None:
         self.said.append(line)
 
@@ -101,6 +108,39 @@ async def test_lines_that_nobody_reads_are_dropped_and_counted(autojump_clock: M
         reader.end()
     told = [getattr(line, "dropped", None) for line in channel.said]
     assert (told[0], set(told[1:])) == (7, {None})
+
+
+async def test_long_lines_that_nobody_reads_are_bounded_by_their_size(autojump_clock: MockClock) -> None:
+    running, channel = Running(), Unread()
+    reader = LogSubscription(AdminReq("1", "log"), channel, "info")  # type: ignore[arg-type]  # as much as it uses
+    running.log_output.attach(reader)
+    for _ in range(8):
+        running.log.info("line", text="x" * (MAX_QUEUED_BYTES // 4))
+    channel.is_behind = False
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reader.run)
+        await wait_all_tasks_blocked()
+        running.log.info("the next")
+        await wait_all_tasks_blocked()
+        reader.end()
+    assert [getattr(line, "dropped", None) for line in channel.said] == [4, None, None, None, None]
+
+
+async def test_a_subscription_ends_with_the_right_to_it(autojump_clock: MockClock) -> None:
+    """[M306]"""
+    running, channel = Running(), Unread()
+    async with administered(running=running) as (runtime, agent):
+        side = runtime.services.admin
+        assert side is not None
+        for asked_again in (False, True):
+            channel.may_administer = True
+            side.take(AdminReq("1", "log", level="debug"), channel, line=1)  # type: ignore[arg-type]  # as above
+            await agent.pause(1)
+            assert (running.log.tells_calls, channel.refused) == (True, []), asked_again
+            channel.may_administer = False
+            await agent.pause(60)
+            assert not running.log.tells_calls
+        await agent.end_input()
 
 
 async def test_there_are_so_many_readers_and_each_leaves_with_its_channel(autojump_clock: MockClock) -> None:

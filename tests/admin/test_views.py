@@ -1,13 +1,19 @@
 """What an administrator is shown: sessions and calls, without what calls are given and give."""
 
+from time import sleep
+
 import msgspec
 import pytest
+import trio
 from trio.testing import MockClock
 
 from tests.admin.running import administered, ask
 from tests.agent.fakes import HeldPlan
 from tooldispatchd.admin.administration import MAX_OPEN
-from tooldispatchd.admin.pieces import EntryList
+from tooldispatchd.admin.pieces import TURN_S, EntryList
+from tooldispatchd.admin.sessions import CallView, call_view, calls_in_flight
+from tooldispatchd.agent.calls.agentcall import AgentCall
+from tooldispatchd.agent.session.session import Session
 from tooldispatchd.catalog.masker import NO_SECRETS
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.wire.messages import AdminReq
@@ -126,9 +132,47 @@ async def test_calls_that_ended_are_shown_by_how_and_tools_by_how_often(autojump
     assert shown == [("held", 1, {}, 1, 500.0), ("", 1, {"unknown_tool": 1}, 0, 0.0)]
 
 
-async def test_a_list_that_is_too_long_says_how_much_is_left_out(autojump_clock: MockClock) -> None:
-    entries = EntryList(NO_SECRETS)
-    long = AdminReq("x" * 1_000_000, "sessions")
-    await entries.fill(range(7), lambda _: (long,))
-    assert entries.left_out == 2
+async def test_a_list_that_is_too_long_says_how_much_is_left_out_and_does_not_make_it(
+    autojump_clock: MockClock,
+) -> None:
+    entries, made = EntryList(NO_SECRETS), []
+
+    def show(number: int) -> AdminReq:
+        made.append(number)
+        return AdminReq("x" * 1_000_000, "sessions")
+
+    await entries.fill([1, None, 2, 3, 4, 5, 6, None, 7], show)
+    assert (entries.left_out, made) == (2, [1, 2, 3, 4, 5])
     assert len(msgspec.json.decode(entries.json)) == 5
+
+
+async def test_the_loop_has_its_turns_between_the_calls_of_one_session(autojump_clock: MockClock) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    held = HeldPlan()
+    async with administered(LimitsSpec(in_flight=200), held) as (runtime, agent):
+        for number in range(100):
+            await agent.call(str(number), "held")
+        await agent.pause(1)
+        session = runtime.state.opened[1]
+        assert isinstance(session, Session)
+        entries = EntryList(NO_SECRETS)
+
+        def show(each: tuple[Session, AgentCall]) -> CallView:
+            sleep(TURN_S / 10)
+            return call_view(*each, 0.0)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count)
+            await entries.fill(calls_in_flight([session]), show)
+            nursery.cancel_scope.cancel()
+        for number in range(100):
+            held.finish(str(number))
+        await agent.end_input()
+    assert turns >= 5

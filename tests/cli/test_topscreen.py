@@ -123,7 +123,8 @@ def test_calls_of_a_server_are_those_of_its_session_unless_it_is_shared() -> Non
 
 def test_a_small_terminal_has_fewer_columns_and_the_rows_around_the_chosen_one() -> None:
     screen = TopScreen()
-    screen.see([STATUS, {"sessions": [{**ADA, "number": at} for at in range(1, 100)]}], NOW)
+    screen.see([STATUS, {"sessions": [{**ADA, "number": at} for at in range(1, 100)], "left_out": 7}], NOW)
+    assert lines(screen)[1] == "[agents] servers  tools  and 7 more"
     for _ in range(50):
         screen.press("down")
     drawn = lines(screen, 24, 12)

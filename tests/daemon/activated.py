@@ -4,7 +4,7 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -85,18 +85,25 @@ def listening_on(*paths: Path | str) -> Iterator[list[socket.socket]]:
         yield sockets
 
 
-def launch(directory: Path, handed: list[socket.socket], assignments: dict[str, str], *words: str) -> list[str]:
+def numbers(handed: Sequence[socket.socket | int]) -> list[int]:
+    return [each if isinstance(each, int) else each.fileno() for each in handed]
+
+
+def launch(
+    directory: Path, handed: Sequence[socket.socket | int], assignments: dict[str, str], *words: str
+) -> list[str]:
     """The command line of a daemon that is handed these sockets."""
     (directory / "config.toml").write_text(CONFIG.replace("DIRECTORY", str(directory)))
     serve = [*SERVE, "--config", str(directory / "config.toml"), *words]
-    fds = json.dumps([each.fileno() for each in handed])
-    return [sys.executable, "-I", "-S", "-c", LAUNCH, fds, json.dumps(assignments), *serve]
+    return [sys.executable, "-I", "-S", "-c", LAUNCH, json.dumps(numbers(handed)), json.dumps(assignments), *serve]
 
 
 @contextmanager
-def served(directory: Path, handed: list[socket.socket], assignments: dict[str, str], *words: str) -> Iterator[Daemon]:
+def served(
+    directory: Path, handed: Sequence[socket.socket | int], assignments: dict[str, str], *words: str
+) -> Iterator[Daemon]:
     command = launch(directory, handed, assignments, *words)
-    log, fds = directory / "log", [each.fileno() for each in handed]
+    log, fds = directory / "log", numbers(handed)
     with (
         log.open("ab") as stderr,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, pass_fds=fds) as process,
@@ -105,14 +112,16 @@ def served(directory: Path, handed: list[socket.socket], assignments: dict[str, 
         yield daemon
 
 
-def refusal(directory: Path, handed: list[socket.socket], assignments: dict[str, str], *words: str) -> tuple[int, str]:
+def refusal(
+    directory: Path, handed: Sequence[socket.socket | int], assignments: dict[str, str], *words: str
+) -> tuple[int, str]:
     """The exit code and the complaint of a daemon that cannot start."""
     ended = subprocess.run(
         launch(directory, handed, assignments, *words),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        pass_fds=[each.fileno() for each in handed],
+        pass_fds=numbers(handed),
         timeout=PATIENCE_S,
         check=False,
     )

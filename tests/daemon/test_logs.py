@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 
 import pytest
 
@@ -59,3 +60,31 @@ def test_an_incident_tells_its_place_and_at_debug_alone_its_message() -> None:
     assert (told["incident"], told["error"]) == (incident, "ValueError")
     assert told["at"][-1].endswith("test_an_incident_tells_its_place_and_at_debug_alone_its_message")
     assert b"a value" not in line
+
+
+class Reading:
+    """A reader of the log that takes everything."""
+
+    level = "debug"
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, object]] = []
+
+    def has_room_for(self, fields: Mapping[str, object]) -> bool:
+        return True
+
+    def take(self, line: bytes) -> None:
+        self.told.append(json.loads(line))
+
+
+def test_what_may_quote_a_payload_is_in_the_daemons_own_log_alone() -> None:
+    log, reading = log_to_pipe("debug", Masker([]))
+    reader = Reading()
+    log.output.attach(reader)
+    log.debug("stderr of a program", tool="t", stderr_tail="private words")
+    log.incident("call failed", ValueError("private words"))
+    own = os.read(reading, 4096)
+    os.close(reading)
+    assert own.count(b"private words") == 2
+    assert [line["event"] for line in reader.told] == ["stderr of a program", "call failed", "incident"]
+    assert (reader.told[0]["tool"], "private" in str(reader.told)) == ("t", False)

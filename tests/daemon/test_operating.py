@@ -19,7 +19,17 @@ from tests.daemon.spawned import Daemon, daemon_on, until, without_places, words
 from tooldispatchd.config.configuration import ConfigError, load
 
 COMMAND = [sys.executable, "-m", "tooldispatchd"]
-CONFIG = """
+CONFIG = r"""
+[processes.asker]
+kind = "agent"
+type = "!json -> !json"
+command = ["sh", "-c", '''
+ask() { printf '{"id":"%s","name":"%s","input":{}}\n' "$1" "$1" >&4; read -r answer <&5; }
+ask nap; ask stuck
+''']
+tools = ["nap", "stuck"]
+[tools.research]
+process = "asker"
 [tools.stuck]
 command = ["sleep", "1000"]
 [tools.nap]
@@ -137,16 +147,18 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     opened.close()
 
 
-def test_a_terminal_shows_who_calls_what(daemon: Daemon, terminal: Terminal) -> None:
+def test_a_terminal_shows_which_agent_serves_which_call(daemon: Daemon, terminal: Terminal) -> None:
     with daemon.agent() as agent:
         agent.hello("default")
-        agent.call("1", "stuck", {})
-        assert agent.ask("nap", {})["content"] == "1"
+        agent.call("1", "research", {})
+        until(lambda: b"1000" in {word for pid in daemon.running("1000") for word in words_of(pid)})
         terminal.run(shlex.join(words(daemon, "tree")))
         terminal.shows(
             r"agent  session \d+, default, uid \d+, \d+ s",
-            r"├── stuck  running for \d+ s",
-            r"└── nap  1 ok, the last \d+ s ago, .* at most",
+            r"└── research  running for \d+ s",
+            r"    └── agent  session \d+, asker, uid \d+, \d+ s",
+            r"        ├── stuck  running for \d+ s",
+            r"        └── nap  1 ok, the last \d+ s ago, .* at most",
         )
 
 

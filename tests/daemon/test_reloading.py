@@ -202,6 +202,53 @@ def test_a_reload_that_is_applied_plans_open_sessions_anew(daemon: Reloadable) -
     until(lambda: not daemon.running(str(MISBEHAVING)))
 
 
+def test_a_session_whose_profile_has_another_token_ends_where_a_reload_is_applied(daemon: Reloadable) -> None:
+    config = ECHO + '[agents.default]\ntools = ["echo"]\ntoken = "a {} token that nobody guesses"\n'
+    daemon.reload(config.format("first"))
+    with daemon.agent() as agent:
+        agent.say({"__port": "hello", "profile": "default", "token": "a first token that nobody guesses"})
+        assert agent.hear()["__port"] == "ready"
+        daemon.write(config.format("second"))
+        words = [*SERVE[:-1], "reload", "--apply", "--socket", str(daemon.path)]
+        subprocess.run(words, capture_output=True, check=True)
+        assert agent.hear() == {"end": True}
+
+
+def test_a_channel_that_is_there_opens_what_its_place_admits_now(daemon: Reloadable) -> None:
+    agents = "".join(f'[agents.{name}]\ntools = ["echo"]\n' for name in ("default", "one", "two"))
+    daemon.write(ECHO + agents)
+    file, path = daemon.path.parent / "config.toml", str(daemon.path)
+    file.write_text(file.read_text().replace(path, f"{path}?profiles=one,two"))
+    daemon.hang_up()
+    with daemon.agent() as agent:
+        agent.say({"__port": "hello", "profile": "two", "agent": "a"})
+        assert agent.hear()["__port"] == "ready"
+        file.write_text(file.read_text().replace("one,two", "one"))
+        daemon.hang_up()
+        for name, said in (("two", "fault"), ("one", "ready")):
+            agent.say({"__port": "hello", "profile": name, "agent": name})
+            assert agent.hear()["__port"] == said
+
+
+def test_a_reload_that_ends_when_the_daemon_drains_opens_no_place_again(tmp_path: Path) -> None:
+    slow = tmp_path / "slow.sh"
+    slow.write_text("#!/bin/sh\ntouch $0.begun; sleep 0.7; echo a token that nobody guesses\n")
+    slow.chmod(0o700)
+    later = "[tools.later]\ncommand = ['sh', '-c', 'sleep 1.5; echo 1']\n"
+    with serving(tmp_path) as daemon:
+        daemon.reload(later)
+        with daemon.agent() as agent:
+            agent.call("1", "later", {})
+            daemon.write(f'{later}[agents.default]\ntools = ["later"]\ntoken = "${{command:{slow}}}"\n')
+            daemon.process.send_signal(signal.SIGHUP)
+            until((tmp_path / "slow.sh.begun").exists)
+            daemon.process.terminate()
+            assert agent.hear()["content"] == "1"
+        assert daemon.process.wait(PATIENCE_S) == 0
+    assert not daemon.path.exists()
+    assert daemon.logged("configuration reloaded") == 1
+
+
 def test_secrets_are_read_again(daemon: Reloadable) -> None:
     token = daemon.path.parent / "token"
     token.write_text("a first token that nobody guesses")

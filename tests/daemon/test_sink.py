@@ -63,6 +63,17 @@ def test_lines_for_a_full_pipe_are_dropped_and_the_next_says_how_many(pipe: tupl
     assert (os.read(reading, 4096), sink.dropped) == (told + LINE, 0)
 
 
+def test_a_line_that_is_cut_counts_as_dropped_and_spoils_no_other(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    sink = LogSink(writing)
+    sink.write(b"x" * 5000 + b"\n")
+    assert (os.read(reading, 8192), sink.dropped, sink.lost) == (b"x" * 4096, 1, 1)
+    sink.write(LINE)
+    sink.write(LINE)
+    told = b'{"level":"warning","event":"log lines dropped","count":1}\n'
+    assert (os.read(reading, 4096), sink.dropped) == (b"\n" + told + LINE * 2, 0)
+
+
 @KEEPS_ITS_SOCKET
 def test_a_socket_gets_the_lines_and_stays_blocking_for_who_gave_it() -> None:
     ours, theirs = socket.socketpair()

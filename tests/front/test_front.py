@@ -566,3 +566,11 @@ async def test_a_listener_gives_each_connection_and_stops_when_closed(tmp_path: 
             await stream.aclose()
         for connection in accepted:
             connection.close()
+
+
+async def test_a_listener_may_be_closed_after_the_front_has_ended(tmp_path: Path) -> None:
+    async with open_front() as (front, _):
+        listening = listening_on(str(tmp_path / "s"))
+        listener = front.listen(listening, lambda _: None)
+    listener.close()
+    assert listening.fileno() == -1

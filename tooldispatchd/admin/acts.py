@@ -1,4 +1,4 @@
-"""What administrators may change: calls, jobs and sessions end, servers start anew, the daemon drains, the log's level.
+"""What administrators may change: calls, jobs and sessions end, servers start anew, the daemon drains or is taken over.
 
 Each act is logged with who asked for it.
 """
@@ -14,7 +14,7 @@ from tooldispatchd.admin.sessions import open_sessions, still_open
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.faults import SHOWN_NAME
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.administration import AdminChannel, RunningDaemon
+from tooldispatchd.agent.session.administration import AdminChannel, Offer, RunningDaemon
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.calls.stages import Reason
 from tooldispatchd.wire.faults import Code, Fault
@@ -108,6 +108,13 @@ class Acts:
         """Have the daemon take no more requests, and end when what runs has ended."""
         self._daemon.stop()
         return b"{}"
+
+    async def take_over(self, asked: AdminReq) -> bytes | Offer | Fault:
+        """Give the places to the daemon that asks, and end; or tell which there are."""
+        offer = self._daemon.offer()
+        if isinstance(offer, Fault) or asked.apply:
+            return offer
+        return msgspec.json.encode({"names": [name for _, name in offer.handed]})
 
     async def level(self, asked: AdminReq) -> bytes | Fault:
         """Set the level of the log."""

@@ -1,6 +1,7 @@
 """Answer administrators: each line gets one answer or fault, now or when its list is made.
 
-line ─▶ take ─┬─▶ what is shown or done: in a task, in turns, one at a time, in the order of the lines
+line ─▶ take ─┬─▶ what is done: in a task; a change waits for nobody who only looks
+              ├─▶ what is shown: in a task, in turns, one at a time
               ├─▶ `log`: a subscription, which has its id until `stop`, or until the channel loses its right
               └─▶ `stop`
 """
@@ -9,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Final
 
+import msgspec
 import trio
 from msgspec import Raw
 
@@ -17,7 +19,7 @@ from tooldispatchd.admin.logreaders import LogSubscription
 from tooldispatchd.admin.views import Views
 from tooldispatchd.agent.faults import SHOWN_NAME, queue_full
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.administration import NO_ADMINISTRATOR, AdminChannel, RunningDaemon
+from tooldispatchd.agent.session.administration import NO_ADMINISTRATOR, AdminChannel, Offer, RunningDaemon
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import AdminReq, AdminResp
@@ -30,7 +32,9 @@ MAX_SUBSCRIPTIONS: Final = 64
 LOG: Final = "log"
 STOP: Final = "stop"
 
-Made = bytes | Fault
+NOT_PASSED: Final = Fault(Code.NOT_ALLOWED, "descriptors go over a Unix socket alone, to a peer that reads its answers")
+
+Made = bytes | Offer | Fault
 
 
 class _Asking:
@@ -47,8 +51,8 @@ class Administration:
     def __init__(self, daemon: RunningDaemon, latest: Callable[[], Runtime]) -> None:
         self._log = daemon.log_output
         self._latest = latest
-        # None needs to be there sooner than the others, and each looks at all sessions.
-        self._making = trio.CapacityLimiter(1)
+        # No view needs to be there sooner than the others, and each looks at all sessions.
+        self._viewing = trio.CapacityLimiter(1)
         self._asking: dict[AdminChannel, _Asking] = {}
         views = Views(daemon, latest)
         self._views: Final[dict[str, Callable[[AdminReq], Awaitable[Made]]]] = {
@@ -67,6 +71,7 @@ class Administration:
             "drain": acts.drain,
             "level": acts.level,
             "reload": acts.reload,
+            "take_over": acts.take_over,
         }
 
     # --- lines ---
@@ -89,8 +94,10 @@ class Administration:
     def _made(self, asked: AdminReq, channel: AdminChannel, asking: _Asking) -> Callable[[], Awaitable[Made]] | None:
         if asked.ask == LOG:
             return partial(self._subscribe, asked, channel, asking)
-        make = self._changes.get(asked.ask) or self._views.get(asked.ask)
-        return None if make is None else partial(self._in_order, make, asked)
+        if asked.ask in self._changes:
+            return partial(self._changes[asked.ask], asked)
+        view = self._views.get(asked.ask)
+        return None if view is None else partial(self._in_order, view, asked)
 
     def owes(self, channel: AdminChannel) -> bool:
         """Whether a line of the channel is not answered yet."""
@@ -134,11 +141,11 @@ class Administration:
         channel.answered()
         subscription = asking.subscriptions.get(asked.id)
         if subscription is not None:
-            await self._guarded(partial(self._serve, subscription))
+            await self._guarded(partial(self._serve, subscription, asking))
 
-    async def _in_order(self, make: Callable[[AdminReq], Awaitable[Made]], asked: AdminReq) -> Made:
-        async with self._making:
-            return await make(asked)
+    async def _in_order(self, view: Callable[[AdminReq], Awaitable[Made]], asked: AdminReq) -> Made:
+        async with self._viewing:
+            return await view(asked)
 
     async def _guarded(self, make: Callable[[], Awaitable[Made]]) -> Made:
         try:
@@ -147,12 +154,25 @@ class Administration:
             incident = self._latest().setup.log.incident("administration failed", error)
             return Fault(Code.INTERNAL_ERROR, f"a defect of the daemon, incident {incident}", {"incident": incident})
 
-    def _answer(self, asked: AdminReq, channel: AdminChannel, made: Made, *, line: int) -> None:
+    def _answer(self, asked: AdminReq, channel: AdminChannel, made: Made | None, *, line: int) -> None:
+        if isinstance(made, Offer):
+            made = self._pass_on(asked, channel, made)
+        if made is None:
+            return
         crowding = channel.crowding(len(made)) if isinstance(made, bytes) else made
         if crowding is not None:
             channel.refuse(asked, crowding, line=line)
         elif isinstance(made, bytes):
             channel.say(AdminResp(asked.id, Raw(made)))
+
+    def _pass_on(self, asked: AdminReq, channel: AdminChannel, offer: Offer) -> Fault | None:
+        """Answer with descriptors; why that cannot be done."""
+        value = msgspec.json.encode({"names": [name for _, name in offer.handed]})
+        line = msgspec.json.encode(AdminResp(asked.id, Raw(value))) + b"\n"
+        if not channel.hand(line, [fd for fd, _ in offer.handed]):
+            return NOT_PASSED
+        offer.passed()
+        return None
 
     # --- subscriptions ---
 
@@ -172,8 +192,13 @@ class Administration:
         await self._acts.tell_sessions()
         return b"{}"
 
-    async def _serve(self, subscription: LogSubscription) -> Made:
-        await subscription.run()
+    async def _serve(self, subscription: LogSubscription, asking: _Asking) -> Made:
+        try:
+            await subscription.run()
+        finally:
+            # Its right has ended, unless it was ended itself: then its id may be another's by now.
+            if asking.subscriptions.get(subscription.id) is subscription:
+                self._end(asking, [subscription.id])
         await self._acts.tell_sessions()
         return b""
 

@@ -8,6 +8,7 @@ One that does not read keeps nothing waiting: lines that it has no room for are 
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from threading import Lock
 from typing import Final
 
 import trio
@@ -16,10 +17,13 @@ from msgspec import Raw
 from tooldispatchd.agent.session.administration import AdminChannel
 from tooldispatchd.wire.messages import AdminNote, AdminReq
 
-# Some 256 KiB: what a busy second logs at debug, for a reader that is only slow.
+# What a busy second logs at debug, for a reader that is only slow; the last line may be over it.
 MAX_QUEUED: Final = 1_000
+MAX_QUEUED_BYTES: Final = 256 * 1024
 # Between two looks whether a reader has read.
 LOOK_S: Final = 0.05
+# Between two looks whether a reader whose lines are rare still has its right.
+RIGHT_S: Final = 10.0
 # So many lines leave in one go.
 BATCH: Final = 100
 
@@ -33,7 +37,10 @@ class LogSubscription:
         filters = {"session": asked.session, "agent": asked.agent, "tool": asked.tool, "server": asked.server}
         self._filters: Final = {name: value for name, value in filters.items() if value is not None}
         self._channel = channel
+        # Of the three that follow, which threads change at the same time.
+        self._lock: Final = Lock()
         self._queued: Final[deque[bytes]] = deque()
+        self._queued_bytes = 0
         self._dropped = 0
         self._token: Final = trio.lowlevel.current_trio_token()
         self._arrived = trio.Event()
@@ -45,14 +52,17 @@ class LogSubscription:
         """Whether a line with these fields is wanted, and can be taken; one that is and cannot be is counted."""
         if any(fields.get(name) != value for name, value in self._filters.items()):
             return False
-        if len(self._queued) < MAX_QUEUED:
-            return True
-        self._dropped += 1
-        return False
+        with self._lock:
+            if len(self._queued) < MAX_QUEUED and self._queued_bytes < MAX_QUEUED_BYTES:
+                return True
+            self._dropped += 1
+            return False
 
     def take(self, line: bytes) -> None:
         """One line, an object in JSON."""
-        self._queued.append(line)
+        with self._lock:
+            self._queued.append(line)
+            self._queued_bytes += len(line)
         # The loop may have ended: then nobody reads any more.
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._wake, idempotent=True)
@@ -63,15 +73,13 @@ class LogSubscription:
     # --- the reader's side ---
 
     async def run(self) -> None:
-        """Send what comes, until it is ended."""
+        """Send what comes, until it is ended, or the latest configuration has taken the right away."""
         with self._scope:
-            while True:
-                await self._arrived.wait()
+            while self._channel.may_administer:
+                with trio.move_on_after(RIGHT_S):
+                    await self._arrived.wait()
                 self._arrived = trio.Event()
-                while self._queued:
-                    if not self._channel.may_administer:
-                        # The latest configuration may have taken the right away.
-                        return
+                while self._queued and self._channel.may_administer:
                     if self._channel.is_behind or self._channel.crowding(0) is not None:
                         await trio.sleep(LOOK_S)
                     else:
@@ -80,11 +88,16 @@ class LogSubscription:
 
     def _send(self) -> None:
         for _ in range(min(BATCH, len(self._queued))):
-            dropped, self._dropped = self._dropped or None, 0
-            self._channel.say(AdminNote(self.id, Raw(self._queued.popleft()), dropped))
+            with self._lock:
+                line, dropped = self._queued.popleft(), self._dropped or None
+                self._queued_bytes -= len(line)
+                self._dropped = 0
+            self._channel.say(AdminNote(self.id, Raw(line), dropped))
         self._channel.flush()
 
     def end(self) -> None:
         """Send nothing more."""
         self._scope.cancel()
-        self._queued.clear()
+        with self._lock:
+            self._queued.clear()
+            self._queued_bytes = 0

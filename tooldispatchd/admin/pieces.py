@@ -38,20 +38,18 @@ class EntryList:
         self._bytes = 0
         self.left_out = 0
 
-    def add(self, entry: msgspec.Struct) -> None:
-        """Have this entry too."""
-        if self._bytes > MAX_LIST_BYTES:
-            self.left_out += 1
-            return
-        encoded = self._masker.mask_bytes(_encode(entry))
-        self._entries.append(encoded)
-        self._bytes += len(encoded)
-
-    async def fill(self, things: Iterable[ThingT], show: Callable[[ThingT], Iterable[msgspec.Struct]]) -> None:
-        """Add what is to be shown of each thing, in turns."""
+    async def fill(self, things: Iterable[ThingT | None], show: Callable[[ThingT], msgspec.Struct]) -> None:
+        """Add an entry for each thing, in turns; None has no entry, and is a moment at which the turn may end."""
         async for thing in in_turns(things):
-            for entry in show(thing):
-                self.add(entry)
+            if thing is None:
+                continue
+            if self._bytes > MAX_LIST_BYTES:
+                # It need not be made.
+                self.left_out += 1
+                continue
+            encoded = self._masker.mask_bytes(_encode(show(thing)))
+            self._entries.append(encoded)
+            self._bytes += len(encoded)
 
     @property
     def json(self) -> bytes:

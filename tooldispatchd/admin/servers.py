@@ -40,23 +40,25 @@ class ServerView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     last_error: str | None = None
 
 
-def server_views(session: Session) -> Iterator[ServerView]:
-    """The servers that the session has alone."""
-    for server in session.toolset.servers:
-        if server.kept is not None and not server.binding.spec.shared:
-            yield _view(server.kept.keeper, session=session.number)
-        elif server.kept is None:
-            # It is never started here.
-            yield ServerView(
-                name=server.name,
-                session=session.number,
-                state="off",
-                transport=_transport(server.binding.spec.url),
-                tools=0,
-                restarts=0,
-                in_flight=0,
-                last_error=None if server.fault is None else server.fault.detail,
-            )
+def server_views(sessions: Iterable[Session]) -> Iterator[ServerView | None]:
+    """The servers that each of the sessions has alone. None is between."""
+    for session in sessions:
+        yield None
+        for server in session.toolset.servers:
+            if server.kept is not None and not server.binding.spec.shared:
+                yield _view(server.kept.keeper, session=session.number)
+            elif server.kept is None:
+                # It is never started here.
+                yield ServerView(
+                    name=server.name,
+                    session=session.number,
+                    state="off",
+                    transport=_transport(server.binding.spec.url),
+                    tools=0,
+                    restarts=0,
+                    in_flight=0,
+                    last_error=None if server.fault is None else server.fault.detail,
+                )
 
 
 def shared_view(shared: SharedServer) -> ServerView:

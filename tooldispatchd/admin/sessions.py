@@ -97,15 +97,17 @@ def session_view(session: Session, now: float) -> SessionView:
     )
 
 
-def call_views(session: Session, now: float) -> Iterator[CallView]:
-    """The calls of a session that are in flight at `now`, on trio's clock."""
+def calls_in_flight(sessions: Iterable[Session]) -> Iterator[tuple[Session, AgentCall] | None]:
+    """The calls of these sessions; those that have ended before they are looked at are left out. None is between."""
+    for session in sessions:
+        yield None
+        for call in list(session.in_flight or ()):
+            yield None if call.machine.state is CallState.ENDED else (session, call)
+
+
+def call_view(session: Session, call: AgentCall, now: float) -> CallView:
+    """A call of the session at `now`, on trio's clock."""
     lineage = session.lineage
-    above = None if lineage is None or lineage.serves is None else lineage.parent
-    for call in list(session.in_flight or ()):
-        yield _call_view(call, session, now, above=above)
-
-
-def _call_view(call: AgentCall, session: Session, now: float, *, above: int | None) -> CallView:
     machine, plan = call.machine, call.plan
     age_s = now - machine.started_at
     return CallView(
@@ -125,7 +127,7 @@ def _call_view(call: AgentCall, session: Session, now: float, *, above: int | No
         queued_s=None if machine.ran_at is None else _seconds(machine.ran_at - machine.started_at),
         deadline_in_s=_seconds(machine.ends_at - now) if machine.ends_at < math.inf else None,
         job=None if call.job is None else call.job.id,
-        above=above,
+        above=None if lineage is None or lineage.serves is None else lineage.parent,
         child=call.child,
     )
 

@@ -10,7 +10,7 @@ import trio
 from tooldispatchd.admin.keys import key_view, keys_of, nowhere, shown_source
 from tooldispatchd.admin.pieces import EntryList, in_turns
 from tooldispatchd.admin.servers import server_views, shared_view
-from tooldispatchd.admin.sessions import call_views, open_sessions, session_view, still_open
+from tooldispatchd.admin.sessions import call_view, calls_in_flight, open_sessions, session_view, still_open
 from tooldispatchd.admin.status import status_view
 from tooldispatchd.admin.tools import tool_counts
 from tooldispatchd.agent.runtime import Runtime
@@ -35,7 +35,7 @@ class Views:
     async def sessions(self, _asked: AdminReq) -> bytes:
         """The open sessions."""
         state, entries, now = self._latest().state, self._entries(), trio.current_time()
-        await entries.fill(still_open(open_sessions(state), state), lambda session: (session_view(session, now),))
+        await entries.fill(still_open(open_sessions(state), state), lambda session: session_view(session, now))
         return _lists(sessions=entries)
 
     async def calls(self, asked: AdminReq) -> bytes:
@@ -43,16 +43,17 @@ class Views:
         state, live, ended = self._latest().state, self._entries(), self._entries()
         now, wanted = trio.current_time(), {None, asked.session}
         sessions = [each for each in open_sessions(state) if asked.session is None or each.number in wanted]
-        await live.fill(still_open(sessions, state), lambda session: call_views(session, now))
+        await live.fill(calls_in_flight(still_open(sessions, state)), lambda each: call_view(*each, now))
         recent = [call for call in state.recent.since(time.time()) if asked.session is None or call.session in wanted]
-        await ended.fill(recent, lambda call: (call,))
+        await ended.fill(recent, lambda call: call)
         return _lists(calls=live, ended=ended)
 
     async def servers(self, _asked: AdminReq) -> bytes:
         """The servers of all sessions, each that is shared once."""
         runtime, entries = self._latest(), self._entries()
-        await entries.fill(list(runtime.services.sharing), lambda shared: (shared_view(shared),))
-        await entries.fill(still_open(open_sessions(runtime.state), runtime.state), server_views)
+        await entries.fill(list(runtime.services.sharing), shared_view)
+        sessions = still_open(open_sessions(runtime.state), runtime.state)
+        await entries.fill(server_views(sessions), lambda view: view)
         return _lists(servers=entries)
 
     async def tools(self, _asked: AdminReq) -> bytes:
@@ -63,9 +64,7 @@ class Views:
             plans = (call.plan for call in session.in_flight or () if call.plan is not None)
             in_flight.update((plan.name, plan.kind, plan.provider) for plan in plans)
         tallies = [*state.tallies.tools(), state.tallies.none]
-        await entries.fill(
-            tallies, lambda tally: (tool_counts(tally, in_flight[tally.name, tally.kind, tally.provider]),)
-        )
+        await entries.fill(tallies, lambda tally: tool_counts(tally, in_flight[tally.name, tally.kind, tally.provider]))
         return _lists(tools=entries)
 
     async def config(self, _asked: AdminReq) -> bytes:
@@ -73,7 +72,7 @@ class Views:
         read, entries = self._daemon.configuration, self._entries()
         configuration = None if read is None else read()
         origin_of = nowhere if configuration is None else configuration.origin_of
-        await entries.fill(keys_of(self._latest().setup.catalog.config), lambda key: (key_view(*key, origin_of),))
+        await entries.fill(keys_of(self._latest().setup.catalog.config), lambda key: key_view(*key, origin_of))
         head = b"" if configuration is None else msgspec.json.encode(shown_source(configuration))[1:-1] + b","
         return b"{" + head + _lists(keys=entries)[1:]
 

@@ -13,7 +13,7 @@ CollectorUrl = Annotated[str, Meta(pattern=r"^https?://[^\s\x00]+$", max_length=
 class TracesSpec(Spec, frozen=True, kw_only=True):
     """`[traces]`: [spans of OpenTelemetry](operating.md#traces); needs `tooldispatchd[otel]`."""
 
-    endpoint: CollectorUrl | None = None
+    endpoint: Secret[CollectorUrl] | None = None
     """Where a collector takes OTLP over HTTP, such as `"http://127.0.0.1:4318"`. By default nothing is sent."""
     headers: dict[HeaderName, Secret[HeaderValue]] = {}
     """What each request to it bears besides, such as a key."""

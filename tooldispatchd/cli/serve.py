@@ -32,6 +32,10 @@ Without --config: ./tooldispatchd.toml, $XDG_CONFIG_HOME/tooldispatchd/config.to
 Without --listen and daemon.listen: $TOOLDISPATCHD_SOCKET, $RUNTIME_DIRECTORY/dispatch.sock,
 $XDG_RUNTIME_DIR/tooldispatchd/dispatch.sock, /run/tooldispatchd/dispatch.sock.
 
+--take-over: where a daemon runs on the first Unix socket, the new one gets its sockets when all else is ready, and no
+connection is refused. The old one serves the channels that it has for daemon.grace_s, then it drains. Where profiles
+have admin = true, name one of them; its token is $TOOLDISPATCHD_TOKEN.
+
 SIGTERM or SIGINT: running calls have daemon.grace_s, then exit 0. A second signal ends at once, exit 1.
 SIGHUP: the configuration is read again; new sessions get it. With nohup it is ignored, and when the terminal is gone
 that the daemon was started from it is as SIGTERM. SIGUSR1 and SIGUSR2 are ignored.
@@ -49,6 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="WHERE",
         help="a place to listen on, instead of the file's; may be repeated",
+    )
+    parser.add_argument(
+        "--take-over",
+        nargs="?",
+        const="",
+        metavar="PROFILE",
+        help="take the places of the daemon that runs, and have it end",
     )
     parser.add_argument(
         "--log-level",
@@ -93,6 +104,7 @@ def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
     from tooldispatchd.daemon.daemon import DaemonStart
     from tooldispatchd.daemon.doors import check_descriptors
     from tooldispatchd.daemon.generations import CONFIGURATION
+    from tooldispatchd.daemon.inheritance import divide
     from tooldispatchd.daemon.listeners import ListenError
     from tooldispatchd.daemon.logs import open_log
     from tooldispatchd.daemon.source import ConfigurationSource
@@ -107,7 +119,7 @@ def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
         print(error, file=sys.stderr)
         return 2
     try:
-        handed = listen_fds(os.environ)
+        left, handed = divide(listen_fds(os.environ))
         check_descriptors(reading.places, handed)
     except ListenError as error:
         print(f"tooldispatchd: {error}", file=sys.stderr)
@@ -120,7 +132,7 @@ def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
         log.warning("configuration", detail=warning)
     if handed and not any(place.kind == "systemd" for place in reading.places):
         log.warning("sockets not used", names=[name for _, name in handed], detail='no place to listen is "systemd"')
-    return DaemonStart(source, reading, handed, notifier, watchdog_s, log, masker)
+    return DaemonStart(source, reading, handed, notifier, watchdog_s, log, masker, left, arguments.take_over)
 
 
 def _prepare_process() -> None:

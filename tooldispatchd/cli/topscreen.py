@@ -130,6 +130,7 @@ class TopScreen:
         self._status: Seen = {}
         self._entries: list[Seen] = []
         self._calls: list[Seen] = []
+        self._left_out = 0
         self._counted: dict[object, int] = {}
         self._counted_at = 0.0
 
@@ -147,6 +148,7 @@ class TopScreen:
         """The answers to `asks`, at `now` in Unix seconds."""
         self._status, listed = answers[:2]
         self._entries = listed[LISTS[self._list].ask]
+        self._left_out = answers[-1].get("left_out", 0)
         if self._list == "tools":
             self._count(now)
         if self._into is not None:
@@ -262,13 +264,15 @@ class TopScreen:
         return [_text(", ".join(known)), *([_text(str(error), "red")] if error else [])]
 
     def _title(self) -> Text:
+        more = f" and {self._left_out} more" if self._left_out else ""
         if self._into is not None:
             name = LISTS[self._list].columns[0].value(self._into)
-            return _text(f"{self._list} > {name or self._into.get('number')}: its calls", "bold")
+            title = _text(f"{self._list} > {name or self._into.get('number')}: its calls", "bold")
+            return title.append(more, "dim")
         title = Text()
         for name in ("agents", "servers", "tools"):
             title.append(f"[{name}]" if name == self._list else f" {name} ", "bold" if name == self._list else "dim")
-        return title
+        return title.append(more, "dim")
 
     def _table(self, rows: list[Seen], width: int, shown: slice, chosen: int) -> list[Text]:
         each, by = LISTS[self._shown], self._sorted_by[self._shown]

@@ -13,6 +13,7 @@ import trio
 from tooldispatchd.agent.faults import queue_full
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import AdminChannel, AdminSide, RunningDaemon
+from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import AdminReq
 
 # Each before those that need it.
@@ -28,6 +29,9 @@ MODULES: Final = (
     "logreaders",
     "administration",
 )
+# What importing raises after an upgrade in place: a module is gone, is half written, or does not suit one that was
+# loaded before.
+UNLOADABLE: Final = (ImportError, SyntaxError, OSError, AttributeError, NameError, TypeError, ValueError)
 # Of all channels, while it is loaded.
 MAX_WAITING: Final = 64
 
@@ -39,7 +43,8 @@ class AdminDoor:
         self._daemon: Final = daemon
         self._latest: Final = latest
         self._side: AdminSide | None = None
-        self._waiting: list[tuple[AdminChannel, Callable[[AdminSide], None]]] = []
+        self._is_loading = False
+        self._waiting: list[tuple[AdminReq, AdminChannel, int]] = []
 
     def take(self, asked: AdminReq, channel: AdminChannel, *, line: int) -> None:
         """Answer a line of a channel that may administer the daemon, now or later."""
@@ -49,27 +54,46 @@ class AdminDoor:
         if len(self._waiting) >= MAX_WAITING:
             channel.refuse(asked, queue_full("admin"), line=line)
             return
-        self._waiting.append((channel, lambda side: side.take(asked, channel, line=line)))
-        if len(self._waiting) == 1:
-            self._latest().services.home.start_soon(self._load)
+        self._waiting.append((asked, channel, line))
+        if not self._is_loading:
+            self._is_loading = True
+            self._latest().services.home.start_soon(self._open)
 
-    async def _load(self) -> None:
+    async def _open(self) -> None:
+        """Load the wing for the lines that wait; where that fails they are refused, and the next line tries again."""
+        try:
+            self._side = await self._load()
+        except UNLOADABLE as error:
+            incident = self._latest().setup.log.incident("administration not loaded", error)
+            detail = f"what answers administrators cannot be loaded, incident {incident}"
+            self._serve(Fault(Code.INTERNAL_ERROR, detail, {"incident": incident}))
+        else:
+            self._serve(self._side)
+        self._is_loading = False
+
+    def _serve(self, served: AdminSide | Fault) -> None:
+        """Give the lines that wait to the wing, or say why there is none."""
+        while self._waiting:
+            asked, channel, line = self._waiting.pop(0)
+            if isinstance(served, Fault):
+                channel.refuse(asked, served, line=line)
+            else:
+                served.take(asked, channel, line=line)
+            channel.answered()
+
+    async def _load(self) -> AdminSide:
         for module in MODULES:
             import_module(f"tooldispatchd.admin.{module}")
             await trio.lowlevel.checkpoint()
         from tooldispatchd.admin.administration import Administration  # noqa: PLC0415  # few daemons are ever asked
 
-        side = Administration(self._daemon, self._latest)
-        waiting, self._waiting, self._side = self._waiting, [], side
-        for channel, take in waiting:
-            take(side)
-            channel.answered()
+        return Administration(self._daemon, self._latest)
 
     def owes(self, channel: AdminChannel) -> bool:
         """Whether a line of the channel is not answered yet."""
-        if self._side is not None:
-            return self._side.owes(channel)
-        return any(one is channel for one, _ in self._waiting)
+        if self._side is not None and self._side.owes(channel):
+            return True
+        return any(one is channel for _, one, _ in self._waiting)
 
     def dismiss(self, channel: AdminChannel) -> None:
         """End the subscriptions of a channel that is no administrator's any more; what it asked for is answered."""
@@ -78,6 +102,6 @@ class AdminDoor:
 
     def forget(self, channel: AdminChannel) -> None:
         """The channel is no more."""
-        self._waiting = [each for each in self._waiting if each[0] is not channel]
+        self._waiting = [each for each in self._waiting if each[1] is not channel]
         if self._side is not None:
             self._side.forget(channel)

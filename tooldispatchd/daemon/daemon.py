@@ -5,6 +5,7 @@
 
 At the first SIGTERM or SIGINT the doors close and new requests get `draining`; what runs has `grace_s`, then what is
 left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. A second signal kills every child and exits 1.
+A daemon that another one takes over has its channels for `grace_s` as if nothing had happened, then it drains.
 SIGHUP reads the configuration anew (`reloading`), unless it is that of the daemon's own terminal, which is gone: that
 ends it like SIGTERM. SIGUSR1 and SIGUSR2 are ignored.
 """
@@ -25,7 +26,7 @@ import trio
 
 from tooldispatchd.agent.faults import DRAINING, too_many
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
-from tooldispatchd.agent.session.administration import ReadConfiguration, Reload
+from tooldispatchd.agent.session.administration import Offer, ReadConfiguration, Reload
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.setup import Setup
@@ -35,17 +36,20 @@ from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.children.descriptors import raise_limit, require_free
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.daemon.adminside import AdminDoor
-from tooldispatchd.daemon.doors import DescriptorPair, Door, Handed, OpenPlace, accepted_from, close_all, open_doors
+from tooldispatchd.daemon.doors import DescriptorPair, Door, OpenPlace, accepted_from
 from tooldispatchd.daemon.equipment import Equipment, EquipmentError, open_equipment
 from tooldispatchd.daemon.generations import Generations, prepare
 from tooldispatchd.daemon.heap import Heap
+from tooldispatchd.daemon.inheritance import Handed
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog, LogOutput
+from tooldispatchd.daemon.opening import Opening
 from tooldispatchd.daemon.openplaces import OpenPlaces
 from tooldispatchd.daemon.reloading import Reloader
 from tooldispatchd.daemon.scraping import ScrapeSide
 from tooldispatchd.daemon.source import ConfigurationSource, Reading
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
+from tooldispatchd.daemon.takeover import MAX_DESCRIPTORS
 from tooldispatchd.daemon.webside import WebSide, open_web_side
 from tooldispatchd.forked.signals import IGNORED
 from tooldispatchd.front.channel import Channel, SocketWire
@@ -68,6 +72,8 @@ RESERVED_PART: Final = 4
 # It tells nothing of what exists: a peer that is not admitted learns that alone.
 NOT_ADMITTED: Final = Fault(Code.NOT_AUTHENTICATED, "you may not connect here")
 # An MCP client over HTTP, of whom the kernel knows nothing: no user of this machine has the number -1.
+NOTHING_TO_GIVE: Final = Fault(Code.NOT_ALLOWED, "this daemon has no place of its own that could be handed over")
+TOO_MUCH_TO_GIVE: Final = Fault(Code.NOT_ALLOWED, "this daemon has more places than can be handed over at once")
 NOBODY: Final = Visitor(-1, -1)
 # A name has the module and the function.
 MAX_NAME_CHARS: Final = 120
@@ -122,7 +128,8 @@ class Daemon:
         self._log = log
         self._notifier = notifier
         self._web = web
-        self.places: Final = OpenPlaces(front, handed, self._accept)
+        web.ended = self._check_emptied
+        self.places: Final = OpenPlaces(front, handed, notifier, self._accept, self._renew)
         self._scrapes = ScrapeSide(self, latest, runtime.services.home)
         self._hosts: set[ChannelHost] = set()
         self._channels: set[Channel | StreamChannel] = set()
@@ -134,6 +141,8 @@ class Daemon:
         self.turns = LongestTurn()
         self._connected = Census({os.geteuid(), 0})
         self._stopping = trio.Event()
+        # Another daemon has its places, or it is to stop.
+        self._leaving = trio.Event()
         self._emptied = trio.Event()
         self._is_signalled = False
         self.turned_away = 0
@@ -146,6 +155,7 @@ class Daemon:
     def serve(self, opened: Sequence[OpenPlace]) -> None:
         """Let agents in; raises `ListenError` for descriptors that no channel can be made of."""
         self.places.serve(opened)
+        self._web.renew(self.places.web, self.latest().setup.catalog)
         pairs = [place.pair for place in opened if place.pair is not None]
         # Counted before any of them can end.
         self._pairs = len(pairs)
@@ -224,6 +234,11 @@ class Daemon:
             connection.close()
         self._connected.leave(visitor.uid)
 
+    def _renew(self, before: Entrance, entrance: Entrance) -> None:
+        """Have sessions that open on channels that are there come in as the place says now."""
+        for host in self._hosts:
+            host.renew(before, entrance)
+
     def _host(self, channel: Channel | StreamChannel, entrance: Entrance, visitor: Visitor) -> ChannelHost:
         return ChannelHost(self.latest, channel, self._host_closed, entrance=entrance, visitor=visitor)
 
@@ -266,10 +281,31 @@ class Daemon:
     def _check_emptied(self) -> None:
         if not self._hosts and not self._channels:
             self._emptied.set()
+            # Taken over, it waits for the web process, which may come in with whom it has accepted.
+            if self._leaving.is_set() and not self._web.is_serving:
+                self.stop()
 
     def stop(self) -> None:
         """Begin to drain. Idempotent."""
         self._stopping.set()
+        self._leaving.set()
+
+    def offer(self) -> Offer | Fault:
+        """The descriptors of its own places, for a daemon that takes them over."""
+        if self.is_stopping:
+            return DRAINING
+        handed = self.places.handed
+        if not handed:
+            return NOTHING_TO_GIVE
+        return TOO_MUCH_TO_GIVE if len(handed) > MAX_DESCRIPTORS else Offer(handed, self._hand_over)
+
+    def _hand_over(self) -> None:
+        """Leave the places to the daemon that has their descriptors now, and serve who came before."""
+        self.places.hand_over()
+        self._web.stop()
+        self.reload = None
+        self._log.info("places handed over", channels=len(self._channels))
+        self._leaving.set()
 
     # --- what administrators see (`RunningDaemon`) ---
 
@@ -280,8 +316,8 @@ class Daemon:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it drains."""
-        return self._stopping.is_set()
+        """Whether it lets nobody in any more: it drains, or another daemon has its places."""
+        return self._leaving.is_set()
 
     @property
     def lost_lines(self) -> int:
@@ -312,7 +348,7 @@ class Daemon:
     def status(self) -> str:
         """The state in a few words, for the service manager."""
         words = f"{self._state.open_sessions.total} sessions, {len(self._channels)} channels"
-        return f"draining: {words}" if self._stopping.is_set() else words
+        return f"draining: {words}" if self.is_stopping else words
 
     async def receive_signals(
         self, signals: AsyncIterator[int], *, reload: Callable[[], None], kill_children: Callable[[], None]
@@ -324,7 +360,7 @@ class Daemon:
         async for number in signals:
             name = signal.Signals(number).name
             is_reload = number == signal.SIGHUP and not (self._has_terminal and not has_terminal())
-            if number in IGNORED or (is_reload and self._stopping.is_set()):
+            if number in IGNORED or (is_reload and self.is_stopping):
                 self._log.info("signal ignored", signal=name)
                 continue
             if self._is_signalled:
@@ -345,8 +381,12 @@ class Daemon:
 
     async def run(self) -> None:
         """Serve until stopped, then drain, with the grace that the configuration says by then."""
-        await self._stopping.wait()
+        await self._leaving.wait()
         grace_s = self.latest().setup.catalog.config.daemon.grace_s
+        # Of a daemon that was taken over: who was accepted in the last instant is still to say its first line.
+        with trio.move_on_after(grace_s):
+            await self._stopping.wait()
+        self.stop()
         self._notifier.stopping(self.status, within_s=grace_s + TEARDOWN_S + EXIT_S)
         self._log.info("daemon draining", sessions=self._state.open_sessions.total, grace_s=grace_s)
         self._state.is_draining = True
@@ -399,8 +439,9 @@ def has_terminal() -> bool:
 class DaemonStart(msgspec.Struct, frozen=True):
     """What a daemon is started with.
 
-    `reading` is the first one of `source`, `handed` are the descriptors that a service manager gave, and `masker` is
-    that of the log.
+    `reading` is the first one of `source`, `handed` are the sockets of its unit that a service manager gave, `left` the
+    sockets and locks that it kept of a daemon before this one, and `masker` is that of the log. `take_over` says that
+    the daemon which runs is to be taken over, and as which profile; "" is none.
     """
 
     source: ConfigurationSource
@@ -410,6 +451,8 @@ class DaemonStart(msgspec.Struct, frozen=True):
     watchdog_s: float | None
     log: DaemonLog
     masker: Masker
+    left: Handed = ()
+    take_over: str | None = None
 
 
 async def serve(start: DaemonStart) -> int:
@@ -424,8 +467,9 @@ async def serve(start: DaemonStart) -> int:
     hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     with ExitStack() as bound, trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, *hung_up, *IGNORED) as signals:
         # Signals drain from here on: whoever reads that the daemon is ready may stop it at once.
-        opened = open_doors(reading.places, start.handed, reading.catalog)
-        bound.callback(close_all, opened)
+        opening = Opening(reading, start.handed, start.notifier, log, take_over=start.take_over)
+        bound.callback(opening.close)
+        await opening.begin(start.left)
         prepared = prepare(reading, log, start.masker)
         # After the last agent has ended, which needs them.
         bound.callback(prepared.specs.close)
@@ -436,7 +480,7 @@ async def serve(start: DaemonStart) -> int:
         async with (
             open_family() as family,
             open_equipment(family, os.environ, log, start.masker) as equipment,
-            open_web_side([place.web for place in opened if place.web], prepared.setup, family) as web,
+            open_web_side(prepared.setup, family) as web,
             trio.open_nursery() as background,
         ):
             await equipment.suit(prepared.setup)
@@ -479,8 +523,7 @@ async def serve(start: DaemonStart) -> int:
                 async with _kept_answers(runtime):
                     daemon.reload, daemon.configuration = reloader.answer, generations.configuration
                     runtime.services.admin = AdminDoor(daemon, daemon.latest)
-                    daemon.serve(opened)
-                    await _run(daemon, front, start)
+                    await _run(daemon, front, start, opening)
                 home.cancel_scope.cancel()
             await runtime.services.checkers.close()
             background.cancel_scope.cancel()
@@ -488,8 +531,10 @@ async def serve(start: DaemonStart) -> int:
     return 1 if daemon.is_forced else 0
 
 
-async def _run(daemon: Daemon, front: Front, start: DaemonStart) -> None:
-    """Say that the daemon is ready, and run it to its end."""
+async def _run(daemon: Daemon, front: Front, start: DaemonStart, opening: Opening) -> None:
+    """Let agents in, say that the daemon is ready, and run it to its end."""
+    await opening.finish()
+    daemon.serve(opening.opened)
     # What exists now stays: the collector need not scan it again and again while every agent waits.
     gc.collect()
     gc.freeze()
@@ -498,6 +543,7 @@ async def _run(daemon: Daemon, front: Front, start: DaemonStart) -> None:
     with open_pulse(front, start.notifier, watchdog_s=start.watchdog_s, status=lambda: daemon.status):
         start.log.info("daemon ready", listening=[place.text for place in start.reading.places], pid=os.getpid())
         start.notifier.ready(daemon.status)
+        opening.ready()
         # The start is nobody's turn.
         daemon.turns = LongestTurn()
         trio.lowlevel.add_instrument(daemon.turns)

@@ -3,8 +3,9 @@
     places ─▶ check_descriptors ─▶ open_doors ─▶ OpenPlace: Door (a listening socket), DescriptorPair (an open channel),
                                                             WebDoor (a listening socket for HTTP, a Door behind it)
 
-All of them are open before the first is served, so that a place that cannot be opened leaves nothing half done. When
-the configuration is read anew, a place that still stands in it keeps its sockets.
+All of them are open before the first is served, so that a place that cannot be opened leaves nothing half done. A place
+whose socket a daemon before this one has left goes on with it. When the configuration is read anew, a place that still
+stands in it keeps its sockets.
 
 A peer is known by the kernel's word alone (unix(7), SO_PEERCRED). Its credentials are those of the moment when it
 connected, so that a socket that is passed on keeps the rights of the process that opened it.
@@ -30,11 +31,20 @@ from tooldispatchd.catalog.profiles import DEFAULT_PROFILE
 from tooldispatchd.config.credentials import AccountError, find_gid, find_uid
 from tooldispatchd.config.http_places import admitted_profiles, open_profile
 from tooldispatchd.config.listen_values import ANY, ListenAddress, ListenKind
-from tooldispatchd.daemon.listeners import MODE, ListenError, listen_abstract, listen_tcp, listen_unix, take_handed
+from tooldispatchd.daemon.inheritance import Handed, Inheritance, handed_of
+from tooldispatchd.daemon.listeners import (
+    MODE,
+    ListenError,
+    UnixSocket,
+    adopt_unix,
+    listen_abstract,
+    listen_tcp,
+    listen_unix,
+    take_handed,
+)
 from tooldispatchd.daemon.systemd import UNNAMED
 from tooldispatchd.front.front import Listener
 
-Handed = Sequence[tuple[int, str]]
 Spot = tuple[ListenKind, str, int, tuple[int, int] | None, bool]
 
 UNCHANGED: Final = -1
@@ -139,7 +149,8 @@ class WebDoor(msgspec.Struct, frozen=True):
 class OpenPlace:
     """A place that is listened on until `bound` is closed.
 
-    `listeners` are those of its doors in the front, once it is served.
+    `listeners` are those of its doors in the front, once it is served. One that `is_stored` is also held by the service
+    manager, for the next daemon.
     """
 
     def __init__(self, place: ListenAddress) -> None:
@@ -149,12 +160,48 @@ class OpenPlace:
         self.pair: DescriptorPair | None = None
         self.web: WebDoor | None = None
         self.listeners: list[Listener] = []
+        self.is_stored = False
+        self._listening: socket.socket | None = None
+        self._unix: UnixSocket | None = None
+
+    def own(self, listening: socket.socket, unix: UnixSocket | None = None) -> socket.socket:
+        """Have this socket, which is neither a unit's nor given to the process."""
+        self._listening, self._unix = listening, unix
+        if unix is not None:
+            self.bound.callback(unix.release)
+        self.bound.callback(listening.close)
+        return listening
+
+    @property
+    def handed(self) -> Handed:
+        """What another daemon must be given to go on listening here; nothing where the place is not our own."""
+        if self._listening is None:
+            return ()
+        return handed_of(self.place, self._listening, () if self._unix is None else (self._unix.lock_fd,))
+
+    def hand_over(self) -> None:
+        """Accept nobody any more, and leave the place as it is to the daemon that has its descriptors.
+
+        The web process, which stops accepting too, comes in as before with what it serves.
+        """
+        if self._listening is None:
+            return
+        if self._unix is not None:
+            self._unix.leave()
+        if self.web is None:
+            self._stop_listening()
+        self._listening.close()
 
     def close(self) -> None:
         """Accept nobody any more. Idempotent."""
+        if self.is_stored and self._unix is not None:
+            self._unix.leave()
+        self._stop_listening()
+        self.bound.close()
+
+    def _stop_listening(self) -> None:
         for listener in self.listeners:
             listener.close()
-        self.bound.close()
 
 
 def check_descriptors(places: Sequence[ListenAddress], handed: Handed) -> None:
@@ -188,13 +235,19 @@ def check_descriptors(places: Sequence[ListenAddress], handed: Handed) -> None:
                         raise ListenError(place.text, why)
 
 
-def open_doors(places: Iterable[ListenAddress], handed: Handed, catalog: Catalog) -> list[OpenPlace]:
-    """Open every place, each of which is to be closed. Raises `ListenError`; then none is open."""
+def open_doors(
+    places: Iterable[ListenAddress], handed: Handed, catalog: Catalog, inheritance: Inheritance | None = None
+) -> list[OpenPlace]:
+    """Open every place, each of which is to be closed. Raises `ListenError`; then none is open.
+
+    `handed` are the sockets of a unit, `inheritance` those of a daemon before this one.
+    """
     opened: list[OpenPlace] = []
+    inheritance = inheritance or Inheritance()
     try:
         for place in places:
             opened.append(OpenPlace(place))
-            _open(opened[-1], handed, catalog)
+            _open(opened[-1], handed, catalog, inheritance)
     except AccountError as error:
         close_all(opened)
         raise ListenError(opened[-1].place.text, str(error)) from error
@@ -235,14 +288,14 @@ def spot_of(place: ListenAddress) -> Spot:
     return place.kind, place.name, place.port, place.fds, place.is_metrics
 
 
-def _open(opened: OpenPlace, handed: Handed, catalog: Catalog) -> None:
+def _open(opened: OpenPlace, handed: Handed, catalog: Catalog, inheritance: Inheritance) -> None:
     """Open one place; raises `ListenError` or `AccountError`."""
     place, bound = opened.place, opened.bound
     if place.is_metrics:
-        opened.doors = (_metrics_door(place, _listen_http(place, bound)),)
+        opened.doors = (_metrics_door(place, _listen(opened, inheritance)),)
         return
     if place.kind.is_http:
-        opened.web = _open_web(place, catalog, bound)
+        opened.web = _open_web(opened, catalog, inheritance)
         opened.doors = (opened.web.door,)
         return
     entrance = entrance_of(place, is_abstract=place.kind is ListenKind.ABSTRACT)
@@ -250,32 +303,47 @@ def _open(opened: OpenPlace, handed: Handed, catalog: Catalog) -> None:
         opened.pair = DescriptorPair(place.text, *place.fds, entrance, visitor_of(place.fds[0]))
     elif place.kind is ListenKind.SYSTEMD:
         opened.doors = tuple(_take(place, fd, name, catalog.profiles, bound) for fd, name in handed)
-    elif place.kind is ListenKind.ABSTRACT:
-        abstract = listen_abstract(place.name)
-        bound.callback(abstract.close)
-        opened.doors = (Door(place.text, abstract, entrance),)
     else:
-        opened.doors = (Door(place.text, _listen_unix(place, bound), entrance),)
+        opened.doors = (Door(place.text, _listen(opened, inheritance), entrance),)
 
 
-def _listen_unix(place: ListenAddress, bound: ExitStack) -> socket.socket:
+def _listen(opened: OpenPlace, inheritance: Inheritance) -> socket.socket:
+    """The listening socket of a place: that of the daemon before this one, or a new one. Raises `ListenError`."""
+    place = opened.place
+    if place.kind in {ListenKind.UNIX, ListenKind.HTTP_UNIX}:
+        unix = _adopt_unix(place, inheritance) or _listen_unix(place)
+        return opened.own(unix.socket, unix)
+    if (inherited := inheritance.take(place)) is not None:
+        return opened.own(inherited[0])
+    is_abstract = place.kind is ListenKind.ABSTRACT
+    return opened.own(listen_abstract(place.name) if is_abstract else listen_tcp(place.name, place.port))
+
+
+def _adopt_unix(place: ListenAddress, inheritance: Inheritance) -> UnixSocket | None:
+    inherited = inheritance.take(place)
+    if inherited is None:
+        return None
+    listening, lock_fd = inherited
+    with ExitStack() as unless_taken:
+        unless_taken.callback(listening.close)
+        if lock_fd is not None:
+            unless_taken.callback(os.close, lock_fd)
+        try:
+            unix = adopt_unix(Path(place.name), listening, lock_fd)
+        except OSError as error:
+            raise ListenError(place.text, error.strerror or str(error)) from error
+        if unix is not None:
+            unless_taken.pop_all()
+        return unix
+
+
+def _listen_unix(place: ListenAddress) -> UnixSocket:
     mode = MODE if place.mode is None else place.mode
     owner = None
     if place.owner is not None:
         group = place.owner.group
         owner = find_uid(place.owner.user), UNCHANGED if group is None else find_gid(group)
-    unix = listen_unix(Path(place.name), mode=mode, owner=owner)
-    bound.callback(unix.release)
-    bound.callback(unix.socket.close)
-    return unix.socket
-
-
-def _listen_http(place: ListenAddress, bound: ExitStack) -> socket.socket:
-    if place.kind is ListenKind.HTTP_UNIX:
-        return _listen_unix(place, bound)
-    listening = listen_tcp(place.name, place.port)
-    bound.callback(listening.close)
-    return listening
+    return listen_unix(Path(place.name), mode=mode, owner=owner)
 
 
 def _metrics_door(place: ListenAddress, listening: socket.socket) -> Door:
@@ -283,11 +351,13 @@ def _metrics_door(place: ListenAddress, listening: socket.socket) -> Door:
     return Door(place.text, listening, Entrance(profile=DEFAULT_PROFILE, profiles=frozenset()), metrics=place)
 
 
-def _open_web(place: ListenAddress, catalog: Catalog, bound: ExitStack) -> WebDoor:
-    listening = _listen_http(place, bound)
+def _open_web(opened: OpenPlace, catalog: Catalog, inheritance: Inheritance) -> WebDoor:
+    place = opened.place
+    listening = _listen(opened, inheritance)
+    # Each daemon has its own: its web process knows no other.
     name = f"tooldispatchd-web-{secrets.token_hex(16)}"
     private = listen_abstract(name)
-    bound.callback(private.close)
+    opened.bound.callback(private.close)
     return WebDoor(place, listening, name, Door(place.text, private, _web_entrance(place, catalog), is_web=True))
 
 

@@ -5,7 +5,9 @@
 
 The lock is held for life, so two daemons never share a path; the rename makes the socket appear complete, with its
 owner and mode, and replaces a stale one in the same step. An abstract socket has no path and needs none of it: the
-kernel gives its name to one program until that ends. A socket that is handed over belongs to its maker.
+kernel gives its name to one program until that ends. A socket that a service manager made belongs to it.
+
+A daemon may leave its socket and its lock to the one that comes after it (`inheritance`): the path stays as it is.
 """
 
 import errno
@@ -20,6 +22,8 @@ from typing import Final
 
 MODE: Final = 0o660
 BACKLOG: Final = 1024
+# A path is bound with this behind it, and renamed.
+NEW: Final = ".new"
 # sun_path of sockaddr_un, less the final NUL (unix(7)).
 MAX_PATH_BYTES: Final = 107
 
@@ -39,6 +43,18 @@ class UnixSocket:
         self.socket = listening
         self._lock_fd = lock_fd
         self._identity = _identity(path)
+
+    @property
+    def lock_fd(self) -> int:
+        """The descriptor that holds the lock; negative once it is released or left."""
+        return self._lock_fd
+
+    def leave(self) -> None:
+        """Leave the path and the lock to whoever else has their descriptors. Idempotent; the socket stays open."""
+        if self._lock_fd >= 0:
+            # Closing unlocks only the last descriptor of an open file (flock(2)).
+            os.close(self._lock_fd)
+            self._lock_fd = -1
 
     def release(self) -> None:
         """Unlink the path if it is still this socket's, and release the lock. Idempotent; does not close the socket.
@@ -70,8 +86,8 @@ def listen_unix(
     """
     where = f"unix:{path}"
     # PATH.new is bound first.
-    if len(os.fsencode(path)) > MAX_PATH_BYTES - len(".new"):
-        raise ListenError(where, f"the path is longer than {MAX_PATH_BYTES - len('.new')} bytes")
+    if len(os.fsencode(path)) > MAX_PATH_BYTES - len(NEW):
+        raise ListenError(where, f"the path is longer than {MAX_PATH_BYTES - len(NEW)} bytes")
     try:
         if not path.parent.exists():
             _make_directory(path.parent, where, mode, owner, environ)
@@ -89,6 +105,28 @@ def listen_unix(
             raise
     except OSError as error:
         raise ListenError(where, error.strerror or str(error)) from error
+
+
+def adopt_unix(path: Path, listening: socket.socket, lock_fd: int | None) -> UnixSocket | None:
+    """Go on listening on `path` with the socket and the lock of a daemon before this one; None where that is no use.
+
+    That is where nothing leads to the socket any more, since its file is gone. Takes the lock, where it came without.
+    Raises `ListenError` where another daemon has that, and `OSError`. Without a result they stay the caller's.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISSOCK(status.st_mode):
+        return None
+    return UnixSocket(path, listening, _lock(path, f"unix:{path}") if lock_fd is None else lock_fd)
+
+
+def path_of(listening: socket.socket) -> Path | None:
+    """Where the file of a Unix socket is that `listen_unix` has made; None for any other."""
+    name = listening.getsockname() if listening.family == socket.AF_UNIX else b""
+    # The kernel tells the name that was bound, and it was renamed then.
+    return Path(name.removesuffix(NEW)) if isinstance(name, str) and name.endswith(NEW) else None
 
 
 def listen_abstract(name: str) -> socket.socket:
@@ -204,7 +242,7 @@ def _clear(path: Path, where: str, owner: int) -> None:
 
 
 def _bind(path: Path, mode: int, owner: tuple[int, int] | None) -> socket.socket:
-    new = path.with_name(path.name + ".new")
+    new = path.with_name(path.name + NEW)
     # A daemon that died before its socket was complete has left it; anything else is not ours to remove.
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(new.lstat().st_mode):

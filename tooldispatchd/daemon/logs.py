@@ -1,7 +1,7 @@
 """The daemon's log on stderr: JSON lines, or what is readable on a terminal.
 
-Never a payload or a secret: callers log constant events and names, and an incident's message, which may quote what a
-tool was given, appears at level debug only. A reader that is slow or gone never stops the daemon.
+Never a payload or a secret: callers log constant events and names, and what may quote a payload (`QUOTING`) appears at
+level debug only, and in the daemon's own log alone. A reader that is slow or gone never stops the daemon.
 """
 
 import os
@@ -21,6 +21,9 @@ from tooldispatchd.agent.session.administration import LogReader
 from tooldispatchd.catalog.masker import NO_SECRETS, Masker
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+# Fields with the words of programs, servers, hooks and exceptions, who may say again what one agent told them: other
+# agents that administer the daemon do not read these.
+QUOTING: Final = frozenset(("stderr_tail", "message"))
 # A traceback of a recursion is cut: its innermost frames tell enough.
 FRAMES: Final = 30
 # ECMA-48, "select graphic rendition", by level.
@@ -29,14 +32,16 @@ STDERR: Final = 2
 
 
 class LogSink:
-    """Writes whole lines to a descriptor and never waits, never raises.
+    """Writes lines to a descriptor and never waits, never raises.
 
-    A line that cannot be written at once is dropped and counted; the next one that can says how many were.
+    A line that cannot be written at once, or not whole, is dropped and counted; the next one that can says how many
+    were, on a line of its own.
     """
 
     def __init__(self, fd: int = STDERR) -> None:
         self._socket: socket.socket | None = None
         self._fd = -1
+        self._is_cut = False  # what was written last
         self.dropped = 0
         self.lost = 0  # of all lines
         # Where it cannot be opened there is no other place to say so.
@@ -57,18 +62,28 @@ class LogSink:
 
     def write(self, line: bytes) -> None:
         """Write `line`, which ends with its newline, or drop it."""
+        told = b"\n" if self._is_cut else b""
         if self.dropped:
-            line = b'{"level":"warning","event":"log lines dropped","count":%d}\n%b' % (self.dropped, line)
+            told += b'{"level":"warning","event":"log lines dropped","count":%d}\n' % self.dropped
+        size = len(told) + len(line)
         try:
-            if self._socket is not None:
-                self._socket.send(line, socket.MSG_DONTWAIT)
-            elif self._fd >= 0:
-                os.write(self._fd, line)
+            written = self._write(told + line)
         except OSError:
+            written = 0
+        if written >= len(told):
+            self.dropped = 0
+        if written:
+            self._is_cut = written < size
+        if written < size:
             self.dropped += 1
             self.lost += 1
-        else:
-            self.dropped = 0
+
+    def _write(self, lines: bytes) -> int:
+        """How much of it was written. Raises `OSError`."""
+        if self._socket is not None:
+            return self._socket.send(lines, socket.MSG_DONTWAIT)
+        # Without a descriptor there is nobody to miss it.
+        return os.write(self._fd, lines) if self._fd >= 0 else len(lines)
 
 
 # A line of the log: its time in Unix seconds, its level, its event and the fields beside that.
@@ -119,7 +134,7 @@ class LogOutput:
         self.wanted = min([self._level, *(LEVELS[reader.level] for reader in self._readers)])
 
     def put(self, level: str, event: str, fields: dict[str, object]) -> None:
-        """Write a line, and tell it those who read."""
+        """Write a line, and tell it those who read, without what may quote a payload."""
         at = time.time()
         if LEVELS[level] >= self._level:
             self._sink.write(self._masker.mask_bytes(self._render(at, level, event, fields)) + b"\n")
@@ -127,8 +142,12 @@ class LogOutput:
         for reader in self._readers:
             # Most readers want some lines alone, and one that does not read has no room.
             if LEVELS[level] >= LEVELS[reader.level] and reader.has_room_for(fields):
-                told = told or self._masker.mask_bytes(render_json(at, level, event, fields))
+                told = told or self._masker.mask_bytes(render_json(at, level, event, _unquoted(fields)))
                 reader.take(told)
+
+
+def _unquoted(fields: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if name not in QUOTING}
 
 
 class DaemonLog:

@@ -2,7 +2,7 @@
 
 A place that is in the old configuration and in the new one keeps its socket, and with it the connections that wait in
 its queue; whom it admits is looked up anew. New places are open before anything changes, and a channel stays when the
-place goes away that it came in by.
+place goes away that it came in by. A service manager that keeps sockets has those of the daemon's own places.
 """
 
 import socket
@@ -12,9 +12,12 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.agent.session.entrance import Entrance
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind
-from tooldispatchd.daemon.doors import Door, Handed, OpenPlace, Spot, WebDoor, doors_of, open_doors, spot_of
+from tooldispatchd.daemon.doors import Door, OpenPlace, Spot, WebDoor, doors_of, open_doors, spot_of
+from tooldispatchd.daemon.inheritance import Handed, names_of
+from tooldispatchd.daemon.systemd import Notifier
 from tooldispatchd.front.front import Front
 
 # Their descriptors were given to the process, once.
@@ -48,12 +51,26 @@ class PlaceChange(msgspec.Struct, frozen=True):
 
 
 class OpenPlaces:
-    """See the module. `accepted` is given each connection, with the door that it came in by."""
+    """See the module. `accepted` is given each connection, with the door that it came in by.
 
-    def __init__(self, front: Front, handed: Handed, accepted: Callable[[Door, socket.socket], None]) -> None:
+    `renewed` is told what a door admitted, and what it does from now on.
+    """
+
+    def __init__(
+        self,
+        front: Front,
+        handed: Handed,
+        notifier: Notifier,
+        accepted: Callable[[Door, socket.socket], None],
+        renewed: Callable[[Entrance, Entrance], None],
+    ) -> None:
         self._front = front
         self._handed = handed
+        self._notifier = notifier
         self._accepted = accepted
+        self._renewed = renewed
+        # Left to another daemon, or closed: no reading of the configuration opens any again.
+        self.is_over = False
         self._places: dict[Spot, OpenPlace] = {}
 
     def __bool__(self) -> bool:
@@ -63,12 +80,15 @@ class OpenPlaces:
     def serve(self, opened: Iterable[OpenPlace]) -> None:
         """Let agents in at these places."""
         for place in opened:
+            place.is_stored = self._notifier.store(place.handed)
             self._places[spot_of(place.place)] = place
             for door in place.doors:
                 place.listeners.append(self._front.listen(door.socket, partial(self._accepted, door)))
 
     def prepare(self, places: Sequence[ListenAddress], catalog: Catalog) -> PlaceChange:
         """What is to change for these places, of which the new ones are open. Raises `ListenError`."""
+        if self.is_over:
+            return PlaceChange([], [], [], [])
         wanted = {spot_of(place): place for place in places}
         kept: list[tuple[OpenPlace, ListenAddress, tuple[Door, ...]]] = []
         gone: list[OpenPlace] = []
@@ -103,6 +123,8 @@ class OpenPlaces:
     def take(self, change: PlaceChange) -> None:
         """Serve what was prepared."""
         for opened, place, doors in change.kept:
+            for before, door in zip(opened.doors, doors, strict=True):
+                self._renewed(before.entrance, door.entrance)
             opened.place, opened.doors = place, doors
             if opened.web is not None:
                 opened.web = msgspec.structs.replace(opened.web, place=place, door=doors[0])
@@ -110,11 +132,26 @@ class OpenPlaces:
                 listener.accepted = partial(self._accepted, door)
         for each in change.gone:
             del self._places[spot_of(each.place)]
+            if each.is_stored:
+                self._notifier.forget(names_of(each.place))
+                each.is_stored = False
             each.close()
         self.serve(change.opened)
 
+    @property
+    def handed(self) -> list[tuple[int, str]]:
+        """What another daemon must be given to go on listening at the own places."""
+        return [each for place in self._places.values() for each in place.handed]
+
+    def hand_over(self) -> None:
+        """Let nobody in any more at the own places, and leave them to the daemon that has their descriptors."""
+        self.is_over = True
+        for place in self._places.values():
+            place.hand_over()
+
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Let nobody in any more, at whatever place."""
+        self.is_over = True
         for place in self._places.values():
             place.close()
         self._places.clear()

@@ -157,6 +157,8 @@ class Reloader:
         """As `reload`, but for the sessions that are open."""
         try:
             return await self._reload(applies=applies)
+        except ReloadError:
+            raise
         except (ConfigError, ListenError, EquipmentError, TooManyGenerationsError) as error:
             problems = problems_of(error)
             self._log.error("configuration not reloaded", why=str(error).partition("\n")[0], problems=problems)
@@ -179,10 +181,12 @@ class Reloader:
         try:
             if not is_same:
                 await self._make_room(applies=applies)
+            self._check_serving()
             setup = self._generations.latest.setup if is_same else prepared.setup
             change = self._listening.prepare(prepared.reading.places, setup.catalog)
             try:
                 await self._equipment.suit(setup)
+                self._check_serving()
             except BaseException:
                 change.drop()
                 raise
@@ -209,6 +213,12 @@ class Reloader:
             await self._move_sessions()
         if self._generations.are_full:
             raise TooManyGenerationsError(TOO_MANY)
+
+    def _check_serving(self) -> None:
+        """Raise `ReloadError` where the daemon lets nobody in any more: its places would be opened again."""
+        if self._listening.is_over:
+            why = "the daemon drains"
+            raise ReloadError(why, [{"why": why}])
 
     def _prepare(self) -> tuple[PreparedSetup, bool]:
         """Read it, in a thread; and whether it says the same as before."""

@@ -1,4 +1,4 @@
-"""What the service manager and the daemon tell each other: the sockets that it hands over, and the daemon's state.
+"""What the service manager and the daemon tell each other: sockets that it hands over or keeps, and the daemon's state.
 
 This is systemd's protocol (sd_listen_fds(3), sd_notify(3), sd_watchdog_enabled(3)). Its variables are taken out of the
 environment, since they are meant for this process alone and not for its children.
@@ -7,13 +7,15 @@ environment, since they are meant for this process alone and not for its childre
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from select import EPOLLIN
 from typing import Final
 
 import trio
 
+from tooldispatchd.daemon.inheritance import Handed
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.front.front import Front
 
@@ -25,6 +27,8 @@ UNNAMED: Final = "unknown"
 # Often enough for `systemctl status`, and too seldom to be seen in any measurement.
 STATUS_S: Final = 5.0
 MICROSECOND_S: Final = 1e-6
+# The manager's number is of 32 bits.
+MAX_STORE_DIGITS: Final = 10
 
 
 def listen_fds(environ: MutableMapping[str, str]) -> list[tuple[int, str]]:
@@ -67,6 +71,10 @@ class Notifier:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._socket: socket.socket | None = None
         self._is_stopping = False
+        # How many descriptors it keeps for the next daemon; systemd says it from version 254 on.
+        most = environ.pop("FDSTORE", "")
+        self._most = int(most) if most.isdecimal() and len(most) <= MAX_STORE_DIGITS else 0
+        self._stored: set[str] = set()
         if address.startswith(("/", "@")):
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
 
@@ -103,6 +111,27 @@ class Notifier:
             except OSError:
                 # A manager that restarts, or is slow: the next beat makes up for it.
                 return
+
+    def store(self, handed: Handed) -> bool:
+        """Have the manager keep these for the next daemon; whether it was told so. What it has already stays one."""
+        if self._socket is None or not handed or len(self._stored) + len(handed) > self._most:
+            return False
+        for fd, name in handed:
+            # All descriptors of one message get the same name. It must not look whether a socket has hung up.
+            message = f"FDSTORE=1\nFDNAME={name}\nFDPOLL=0".encode()
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", (fd,)))]
+            try:
+                self._socket.sendmsg([message], rights, socket.MSG_DONTWAIT, self._address)
+            except OSError:
+                return False
+            self._stored.add(name)
+        return True
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Have the manager keep the descriptors of these names no longer."""
+        for name in names:
+            self.tell("FDSTOREREMOVE=1", f"FDNAME={name}")
+            self._stored.discard(name)
 
     def close(self) -> None:
         if self._socket is not None:

@@ -10,7 +10,7 @@ their own that is nobody; and the private sockets take connections of this one p
 """
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -52,14 +52,21 @@ PASSED: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", *PROXIES, *(name.upper() for n
 class WebSide:
     """The web process of a daemon, from `run` to `close`."""
 
-    def __init__(self, doors: Sequence[WebDoor], setup: Setup, family: Family) -> None:
-        self._doors = doors
+    def __init__(self, setup: Setup, family: Family) -> None:
+        self._doors: Sequence[WebDoor] = ()
         self._catalog = setup.catalog
         self._family = family
         self._log = setup.log
         self._child: Child | None = None
         self._is_stopping = False
+        # Called when none runs any more.
+        self.ended: Callable[[], None] | None = None
         self._renewed = trio.Event()
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether one runs."""
+        return self._child is not None
 
     def is_child(self, pid: int | None) -> bool:
         """Whether this is the process that serves now."""
@@ -67,6 +74,8 @@ class WebSide:
 
     async def run(self) -> None:
         """Keep one running until it is told to stop, where there is any place for it."""
+        # The doors may be another daemon's until all else is there.
+        await self._renewed.wait()
         pause_s = FIRST_PAUSE_S
         while self._doors:
             began = trio.current_time()
@@ -80,6 +89,8 @@ class WebSide:
                     await self._watch(self._child)
                     nursery.cancel_scope.cancel()
             if self._is_stopping:
+                if self.ended is not None:
+                    self.ended()
                 return
             if trio.current_time() - began > SETTLED_S:
                 pause_s = FIRST_PAUSE_S
@@ -87,7 +98,7 @@ class WebSide:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def renew(self, doors: Sequence[WebDoor], catalog: Catalog) -> None:
-        """From now on admit whom these say, which are the same doors as before."""
+        """From now on admit whom these say, which are the same doors as before, once it runs."""
         self._doors = doors
         self._catalog = catalog
         self._renewed.set()
@@ -162,9 +173,12 @@ class WebSide:
 
 
 @asynccontextmanager
-async def open_web_side(doors: Sequence[WebDoor], setup: Setup, family: Family) -> AsyncIterator[WebSide]:
-    """The web process, which `run` starts, and `stop` tells to stop; it is gone after the block."""
-    side = WebSide(doors, setup, family)
+async def open_web_side(setup: Setup, family: Family) -> AsyncIterator[WebSide]:
+    """The web process, which `run` starts where `renew` has said for which doors, and `stop` tells to stop.
+
+    It is gone after the block.
+    """
+    side = WebSide(setup, family)
     try:
         yield side
     finally:

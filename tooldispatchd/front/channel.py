@@ -7,7 +7,8 @@ in the input is not looked at. *Closed*: by us, when all that was written has le
 
 import os
 import socket
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from functools import partial
 from select import EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, poll
 from typing import Final, Protocol
@@ -88,6 +89,11 @@ class SocketWire:
 
     def write(self, lines: bytes | bytearray | memoryview) -> int:
         return self._socket.send(lines, socket.MSG_DONTWAIT)
+
+    def hand(self, lines: bytes, fds: Sequence[int]) -> int:
+        """Write lines, and pass descriptors on with the first byte (unix(7), SCM_RIGHTS)."""
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))]
+        return self._socket.sendmsg([lines], rights, socket.MSG_DONTWAIT)
 
     def close(self) -> None:
         self._socket.close()
@@ -229,6 +235,18 @@ class Channel:
             self.share.add(len(self._out))
             self._last_write = trio.current_time()
             self._mind_backlog()
+
+    def hand(self, lines: bytes, fds: Sequence[int]) -> bool:
+        """Send lines with descriptors, if a socket takes them now; whether it did."""
+        if self._is_closed or self._out is not None or not isinstance(self._wire, SocketWire):
+            return False
+        try:
+            taken = self._wire.hand(lines, fds)
+        except OSError:
+            # A peer that takes nothing, or is gone, which its readiness shows.
+            return False
+        self.write(lines[taken:])
+        return True
 
     def close(self) -> None:
         """Close when all that was written has left; nothing more is read."""

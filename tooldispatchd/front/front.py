@@ -107,7 +107,9 @@ class Front:
     def forget(self, fd: int) -> None:
         """Take a descriptor out of the set, before it is closed."""
         if self._ready.pop(fd, None) is not None:
-            self._set_of(fd).unregister(fd)
+            # A front that has ended has no sets any more, while its listeners are closed after it.
+            if not self._epoll.closed:
+                self._set_of(fd).unregister(fd)
             self._quick.discard(fd)
             self._suspected.discard(fd)
             del self._interest[fd]

@@ -8,7 +8,7 @@ daemon's own user, or root, at a socket that it listens on. An agent that anothe
 a profile, any process below the daemon: a tool must not rule what runs it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -21,6 +21,13 @@ from tooldispatchd.wire.messages import AdminReq, Outgoing
 # It tells nothing of what was asked for.
 NO_ADMINISTRATOR: Final = Fault(Code.NOT_ALLOWED, "this channel does not administer the daemon")
 ROOT_UID: Final = 0
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """Descriptors to be passed on, each with its name; `passed` must be called in the moment in which they were."""
+
+    handed: Sequence[tuple[int, str]]
+    passed: Callable[[], None]
 
 
 class AdminChannel(Protocol):
@@ -41,6 +48,9 @@ class AdminChannel(Protocol):
     def crowding(self, size: int) -> Fault | None: ...
     def say(self, line: Outgoing) -> None:
         """Send a line, with the next flush."""
+
+    def hand(self, line: bytes, fds: Sequence[int]) -> bool:
+        """Send a line with descriptors, now; whether that could be done."""
 
     def refuse(self, asked: AdminReq, fault: Fault, *, line: int) -> None: ...
     def flush(self) -> None: ...
@@ -139,6 +149,8 @@ class RunningDaemon(CountedDaemon, Protocol):
     @property
     def log_output(self) -> AdministeredLog: ...
     def stop(self) -> None: ...
+    def offer(self) -> Offer | Fault:
+        """What another daemon needs to take over its places; nothing has changed yet."""
 
     reload: Reload | None
     configuration: Callable[[], ReadConfiguration] | None

@@ -107,6 +107,9 @@ class Authenticator:
         wanted = entrance.profile if name is None else name
         # Compared before anything is decided: every refusal has taken the same steps.
         is_equal = hmac.compare_digest(self._tokens.get(wanted, self._dummy), digest_of(token or ""))
+        if not entrance.admits(visitor):
+            # It came in before a reload said otherwise.
+            return NOT_AUTHENTICATED
         profile = self._profiles.get(wanted)
         # There is nothing to hide, or not from who may read the configuration; one that shows a token may be guessing.
         is_open = not self._is_protected or (visitor.uid == self._own_uid and token is None)

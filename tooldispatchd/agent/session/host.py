@@ -9,7 +9,7 @@ bytes ─▶ ChannelMachine ─▶ Host ─▶ Roster ─▶ sessions
         └── gone ──▶ DEAF ──nobody is left──▶ CLOSED      what was not served never is
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
 from time import perf_counter
 from typing import Final
@@ -29,7 +29,7 @@ from tooldispatchd.agent.tools.showing import parsed, refuse_form
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.outcome import utf8_size
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.front.channel import Outlet
+from tooldispatchd.front.channel import Channel, Outlet
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Refused, id_of, refuse_unread
 from tooldispatchd.wire.faults import Code, Fault
@@ -152,10 +152,8 @@ class ChannelHost:
         self._hearing = Hearing.LISTENING
         self._allowance = float(runtime.setup.limits.lines_per_s)
         self._counted_at = trio.current_time()
-        self._is_flooding = False
-        self._is_reading = False
-        self._is_resting = False
-        self._is_turn_over = False
+        self._is_flooding = self._is_resting = False
+        self._is_reading = self._is_turn_over = False
         self._unsent = 0  # bytes of large answers among the outgoing lines
         # While a checker reads a line: ends that. The lines behind it wait.
         self._heavy: trio.CancelScope | None = None
@@ -345,6 +343,11 @@ class ChannelHost:
 
     # --- the daemon's side ---
 
+    def renew(self, before: Entrance, entrance: Entrance) -> None:
+        """The place that admitted `before` now admits others: so does its channel, if it came in there."""
+        if self._roster.entrance is before:
+            self._roster.entrance = entrance
+
     @property
     def sessions(self) -> list[Session]:
         """Those that are there now."""
@@ -395,6 +398,11 @@ class ChannelHost:
     def say(self, line: Outgoing) -> None:
         """Send a line of no session, with the next flush."""
         self._machine.outgoing.append(line)
+
+    def hand(self, line: bytes, fds: Sequence[int]) -> bool:
+        """Send a line with descriptors, now; whether that could be done: over a socket whose peer reads its answers."""
+        self.flush()
+        return isinstance(self._outlet, Channel) and self._outlet.hand(line, fds)
 
     def answered(self) -> None:
         """Send the answer to the last line that was owed one; the channel may have waited for that."""

@@ -15,6 +15,7 @@ from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.entrance import narrow_profile
 from tooldispatchd.agent.tools.toolset import Toolset
+from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.wire.faults import Fault
 
@@ -66,11 +67,24 @@ class Formers:
             former.runtime.leave()
 
 
-def profile_in(runtime: Runtime, name: str, spec: Raw | None) -> Profile | None:
-    """The profile of a session in another generation, narrowed by the `spec` of its `hello`; None where it is gone."""
+def profile_in(runtime: Runtime, before: Runtime, name: str, spec: Raw | None) -> Profile | None:
+    """The profile of a session in another generation, narrowed by the `spec` of its `hello`.
+
+    None where it is gone, or is another's: with another token, or other users, it would have to be opened anew, and
+    with another workspace all that the session knows of its files would be wrong.
+    """
     catalog = runtime.setup.catalog
     profile = catalog.profiles.get(name)
+    if profile is not None and _owners(catalog, profile) != _owners(before.setup.catalog, profile):
+        return None
     if profile is None or spec is None:
         return profile
     narrowed = narrow_profile(profile, spec, catalog)
     return None if isinstance(narrowed, Fault) else narrowed
+
+
+def _owners(catalog: Catalog, profile: Profile) -> tuple[object, ...]:
+    """Who may open a profile, and where its sessions work."""
+    spec, known = catalog.config.agents.get(profile.name), catalog.profiles.get(profile.name, profile)
+    places = None if spec is None else (spec.workspace, spec.workspaces)
+    return catalog.tokens.get(profile.name), known.uids, known.gids, places

@@ -52,7 +52,6 @@ class Roster:
     """
 
     __slots__ = (
-        "_entrance",
         "_failures",
         "_host",
         "_latest",
@@ -61,6 +60,7 @@ class Roster:
         "_refusal",
         "_visitor",
         "administrators",
+        "entrance",
         "is_closing",
         "named",
         "own",
@@ -85,7 +85,7 @@ class Roster:
         self._latest = latest
         self._host: SessionChannel | None = host
         self._outgoing = outgoing
-        self._entrance = entrance
+        self.entrance = entrance
         self._visitor = visitor
         self._lineage = lineage
         self._failures = 0
@@ -193,7 +193,7 @@ class Roster:
         setup = runtime.setup
         name, token = (None, None) if hello is None else (hello.profile, hello.token)
         profile = setup.authenticator.admit(
-            name, token=token, said_hello=hello is not None, entrance=self._entrance, visitor=visitor
+            name, token=token, said_hello=hello is not None, entrance=self.entrance, visitor=visitor
         )
         if isinstance(profile, Fault):
             return profile

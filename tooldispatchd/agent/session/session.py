@@ -202,7 +202,7 @@ class Session:
         self._next = latest if not self.toolset.is_settled else None
         if self._next or machine.state is not State.OPEN or self.lineage is not None or runtime is self._runtime:
             return
-        profile = profile_in(runtime, self.profile, self._spec)
+        profile = profile_in(runtime, self._runtime, self.profile, self._spec)
         if profile is None:
             self.end()
             return

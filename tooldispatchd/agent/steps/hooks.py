@@ -94,7 +94,7 @@ class Hook:
         line = told_call(told, as_argument=plan.kind == "python")
         outcome = await HookCall(call, plan, line).outcome()
         if isinstance(outcome, Fault):
-            self._log.debug("hook said", detail=outcome.detail)
+            self._log.debug("hook said", message=outcome.detail)
             raise HookAnswerError(outcome.code)
         return read_hook_answer(outcome, self._kind)
 

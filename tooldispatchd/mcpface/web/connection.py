@@ -55,6 +55,8 @@ class ClientConnection:
         self.since = trio.current_time()
         # While a request that was admitted is served; the others make room first.
         self.is_serving = False
+        # A client that has connected is owed an answer, should the listening end just then.
+        self.has_served = False
         self.is_ending = False
         self._stream = stream
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)

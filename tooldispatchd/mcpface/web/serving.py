@@ -39,6 +39,7 @@ class Connections:
     def __init__(self, most: int) -> None:
         self._most = most
         self._scopes: dict[ClientConnection, trio.CancelScope] = {}
+        self._dropped = trio.lowlevel.ParkingLot()
         self._addresses: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -66,16 +67,22 @@ class Connections:
         scope = self._scopes.pop(connection, None)
         if scope is not None:
             scope.cancel()
+            self._dropped.unpark_all()
             self._addresses[connection.address] -= 1
             if not self._addresses[connection.address]:
                 del self._addresses[connection.address]
 
     def finish(self) -> None:
-        """End those that serve nobody, and each other with its answer."""
+        """End those that serve nobody any more, and each other with its answer, or its first one."""
         for connection in [*self._scopes]:
             connection.is_ending = True
-            if not connection.is_serving:
+            if connection.has_served and not connection.is_serving:
                 self.drop(connection)
+
+    async def served(self) -> None:
+        """Return when each connection has had an answer, or is gone; they must be ending."""
+        while not all(each.has_served for each in self._scopes):
+            await self._dropped.park()
 
 
 class Certificate:
@@ -131,6 +138,8 @@ async def serve_places(places: WebPlaces, log: LogBook, told: trio.abc.ReceiveSt
                     site.admit(place, _verifier(place, log))
             listeners.cancel_scope.cancel()
         connections.finish()
+        # Who has connected before may still open one.
+        await connections.served()
         for site in sites:
             site.sessions.close()
 
@@ -211,7 +220,7 @@ async def _talk(site: Site, connection: ClientConnection, stream: trio.abc.Strea
                 await stream.do_handshake()
         except (trio.TooSlowError, trio.BrokenResourceError):
             raise ConnectionEndError from None
-    while not connection.is_ending:
+    while not (connection.is_ending and connection.has_served):
         try:
             head = await connection.next_head()
         except RefusalError as refusal:
@@ -220,4 +229,5 @@ async def _talk(site: Site, connection: ClientConnection, stream: trio.abc.Strea
         if head is None:
             break
         await serve_request(site, connection, head)
+        connection.has_served = True
     await connection.part()

@@ -328,8 +328,11 @@ class WebSessions:
             session.end()
 
     def close(self) -> None:
-        """Open no more."""
+        """Open no more, and end those that nobody uses: with the listening the way to them has ended too."""
         self._is_closed = True
+        for session in self._sessions.values():
+            if session.is_idle:
+                session.end()
 
     def _make_room(self, owner: str) -> None:
         own = [session for session in self._sessions.values() if session.owner == owner]

@@ -111,11 +111,9 @@ class Equipment:
         except BaseExceptionGroup as group:
             # What was opened before it has nurseries of its own.
             wrong, others = group.split(EquipmentError)
-            if others is not None:
+            if wrong is None or others is not None:
                 raise
-            while isinstance(wrong, BaseExceptionGroup):
-                wrong = wrong.exceptions[0]
-            raise wrong from group
+            raise _first(wrong) from group
 
     async def close(self) -> None:
         """Close what was opened last first; cannot be cancelled, and each bounds itself. There must be no calls."""
@@ -198,6 +196,12 @@ async def open_equipment(
             yield equipment
         finally:
             await equipment.close()  # noqa: ASYNC102  # it shields and bounds itself
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _open_traces(setup: Setup) -> AbstractContextManager[Step]:

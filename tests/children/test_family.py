@@ -1,5 +1,6 @@
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -120,3 +121,15 @@ async def test_a_child_that_is_expected_and_not_born_takes_no_place(family: Fami
         family.cancel(reserved)
     assert len(slots) == 1
     assert len(family) == 0
+
+
+async def test_what_a_thread_has_started_ends_where_nobody_waits_for_it_any_more(family: Family) -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 1000"], start_new_session=True) as known:
+        with trio.CancelScope() as scope, family.strangers():
+            started = subprocess.Popen(["sh", "-c", "sleep 1000; true"], start_new_session=True)
+            scope.cancel()
+            await trio.lowlevel.checkpoint()
+        assert await trio.to_thread.run_sync(started.wait) == -signal.SIGKILL
+        # It was there before.
+        assert known.poll() is None
+        known.kill()

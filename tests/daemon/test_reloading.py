@@ -9,7 +9,7 @@ import subprocess
 import termios
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from fcntl import ioctl
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 
 from tests.daemon.spawned import MISBEHAVING, PATIENCE_S, SERVE, Agent, Daemon, ready, server, until, without_places
+from tooldispatchd.daemon.generations import MAX_LIVING
 
 ECHO: Final = '[tools.echo]\ntype = "string -> string"\ninline = "id"\n'
 DOUBLE: Final = '[tools.double]\ntype = "int -> int"\nmap = "x * 2"\n'
@@ -91,6 +92,36 @@ def test_a_wrong_configuration_changes_nothing_and_says_why(daemon: Reloadable) 
     assert [problem["key"] for problem in told["problems"]] == ["tools.echo.type"]
     with daemon.agent() as agent:
         assert agent.ask("echo", "a")["content"] == '"a"'
+
+
+def test_a_configuration_that_says_the_same_makes_no_generation(daemon: Reloadable) -> None:
+    first = daemon.reload(ECHO + DOUBLE)
+    # Another line is another place of what is written, and nothing else.
+    assert daemon.reload(f"# twice\n{ECHO}{DOUBLE}") == {**first, "changed": [], "time": daemon.lines()[-1]["time"]}
+    # Tools are offered in the order of their tables.
+    assert daemon.reload(DOUBLE + ECHO)["generation"] == first["generation"] + 1
+
+
+def test_only_so_many_generations_live_at_a_time(daemon: Reloadable) -> None:
+    daemon.reload(ECHO)
+    words = [*SERVE[:-1], "reload", "--apply", "--socket", str(daemon.path)]
+    with ExitStack() as agents:
+        for number in range(MAX_LIVING):
+            daemon.reload(f"{ECHO}[limits]\ncall_s = {number + 1}\n")
+            agents.enter_context(daemon.agent()).ask("echo", "a")
+        told = daemon.reload(DOUBLE)
+        assert told["event"] == "configuration not reloaded"
+        assert "the old ones, or" in told["why"]
+        assert daemon.reload(f"{ECHO}[limits]\ncall_s = {MAX_LIVING}\n")["event"] == "configuration reloaded"
+        daemon.write(DOUBLE)
+        assert subprocess.run(words, check=False, capture_output=True).returncode == 0
+        assert daemon.reload(ECHO)["event"] == "configuration reloaded"
+
+
+def test_only_the_first_of_very_many_problems_are_told(daemon: Reloadable) -> None:
+    wrong = "".join(f'[tools.t{number}]\ninline = "id"\nagentx = 1\n' for number in range(60))
+    problems = daemon.reload(wrong)["problems"]
+    assert (len(problems), problems[-1]) == (51, {"why": "and 10 more"})
 
 
 def test_places_come_and_go_and_no_channel_is_dropped(daemon: Reloadable, tmp_path: Path) -> None:

@@ -92,6 +92,15 @@ def test_a_manager_on_an_abstract_address_is_told() -> None:
     manager.socket.close()
 
 
+def test_who_has_said_that_it_ends_is_not_ready_any_more(manager: Manager) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": manager.address})
+    notifier.stopping("draining", within_s=1.0)
+    notifier.reloaded()
+    assert manager.hear()[0] == "STOPPING=1"
+    assert not manager.has_heard
+    notifier.close()
+
+
 @pytest.mark.parametrize("address", ["/no/such/socket", "vsock:2:1", "/" + "x" * 200])
 def test_a_manager_that_is_not_there_stops_nobody(address: str, nothing_left: None) -> None:
     notifier = Notifier({"NOTIFY_SOCKET": address})

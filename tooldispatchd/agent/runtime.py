@@ -208,6 +208,11 @@ class Runtime:
         self._sessions = 0
         self._left: Callable[[], None] | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no session is of it."""
+        return not self._sessions
+
     def enter(self) -> None:
         """One more session is of it."""
         self._sessions += 1

@@ -192,8 +192,11 @@ class Family:
         await self._orphans.run(lambda: self._guardians.pids, tick_s=tick_s, reap=self._reap_lingering)
 
     def strangers(self) -> AbstractContextManager[None]:
-        """Meanwhile a thread of the daemon may start processes by itself, which it waits for."""
-        return self._orphans.strangers()
+        """Meanwhile a thread of the daemon may start processes by itself, which it waits for.
+
+        Where this is cancelled those that lead a group are killed with it.
+        """
+        return self._orphans.strangers(lambda: self._guardians.pids)
 
     async def close(self) -> None:
         """KILL and reap every child and its orphans, then end the guardians; bounded, cannot be cancelled."""

@@ -80,11 +80,19 @@ class Orphans:
         self._ended.set()
 
     @contextmanager
-    def strangers(self) -> Iterator[None]:
-        """Meanwhile leave processes that do not carry our run id to a thread that has started them."""
+    def strangers(self, guardians: Callable[[], set[int]]) -> Iterator[None]:
+        """Meanwhile leave processes that do not carry our run id to a thread that has started them.
+
+        Where this is cancelled nobody waits for the thread any more: what it has started in groups of its own is ended.
+        """
+        before = {*self._unknown(guardians())}
         self._strangers += 1
         try:
             yield
+        except trio.Cancelled:
+            for pid in {*self._unknown(guardians())} - before:
+                _kill_stranger(pid, is_ours=self._origin(pid) is not None)
+            raise
         finally:
             self._strangers -= 1
             self._ended.set()
@@ -200,6 +208,13 @@ class Orphans:
         _, _, rest = environment.partition(f"\0{CHILD}=".encode())
         digits = rest[: rest.find(b"\0")]
         return int(digits) if digits.isdigit() and len(digits) <= MAX_DIGITS else NOBODY
+
+
+def _kill_stranger(pid: int, *, is_ours: bool) -> None:
+    """KILL the group of a child that no reaper has taken yet."""
+    with suppress(OSError):
+        if not is_ours and os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
 
 
 def _set_subreaper(is_one: int) -> bool:

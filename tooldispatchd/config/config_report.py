@@ -177,13 +177,13 @@ class Sources:
         self.plumb = PlumbFiles()
         self.servers = McpJson()
         self.made: Mapping[Path, Path] = {}
-        self._text = text
+        self.text = text
         # Made once, since a file may have many problems.
         self._masked: dict[str, MaskedText] = {}
 
     @cached_property
     def _lines(self) -> TomlLines:
-        return TomlLines(self._text)
+        return TomlLines(self.text)
 
     @property
     def files(self) -> tuple[FilePath, ...]:

@@ -9,6 +9,7 @@ tokens leave the table before it becomes a `Config`; what was read for servers g
 """
 
 import copy
+import hashlib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -100,7 +101,8 @@ class Loaded(msgspec.Struct, frozen=True):
     """A catalog, and where each table of it was written: `where` gives `FILE:LINE`.
 
     `origin` is the path of the table that another one was made of (a toolbox, of its tools), or the same path; `files`
-    are those that were read as configuration; `written` is what they say together, before any expansion.
+    are those that were read as configuration; `written` is what they say together, before any expansion. `sha256` is
+    that of the configuration's own file.
     """
 
     catalog: Catalog
@@ -108,6 +110,7 @@ class Loaded(msgspec.Struct, frozen=True):
     origin: Callable[[paths.Path], paths.Path]
     files: tuple[Path, ...]
     written: Mapping[str, object]
+    sha256: str
 
 
 def load_catalog(path: Path, environ: Mapping[str, str]) -> Catalog:
@@ -162,7 +165,8 @@ def load(
             *exposed_secrets(sources.table, sources.file_of),
         ),
     )
-    return Loaded(finished, sources.where, sources.origin, sources.files, sources.table)
+    digest = hashlib.sha256(sources.text.encode()).hexdigest()
+    return Loaded(finished, sources.where, sources.origin, sources.files, sources.table, digest)
 
 
 def read_openapi(path: Path, environ: Mapping[str, str], name: str) -> tuple[OpenApiSpec, ApiCredentials]:

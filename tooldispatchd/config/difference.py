@@ -1,11 +1,13 @@
 """What two configurations differ in: keys, and of values only those that can hold no secret."""
 
+import marshal
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.config.config_report import printable
 
 # Below a table of a name: a server's environment, say. What differs within one is told as one difference.
@@ -25,7 +27,31 @@ def differences(before: Catalog, after: Catalog) -> list[str]:
     return [*told[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _tables(catalog: Catalog) -> Mapping[str, object]:
+# Compiled from the others, which are compared; and the masker, which those who read know better.
+COMPILED: Final = frozenset({"config", "tools", "processes", "rules", "masker"})
+COMPILED_OF_TOOL: Final = frozenset({"input", "output", "expression", "program", "feed", "rest"})
+# With this one equal values give equal bytes, whatever objects they are of; keys in another order do not.
+MARSHAL_VERSION: Final = 2
+
+
+def are_same(before: Catalog, after: Catalog) -> bool:
+    """Whether nobody could tell one from the other, secrets apart that only their maskers know.
+
+    More than `differences` it minds what shows nowhere, such as the order of tables: tools are offered in it.
+    """
+    return _stated(before) == _stated(after)
+
+
+def _stated(catalog: Catalog) -> tuple[object, ...]:
+    tools = {
+        name: [getattr(tool, field) for field in DeclaredTool.__struct_fields__ if field not in COMPILED_OF_TOOL]
+        for name, tool in catalog.tools.items()
+    }
+    others = [getattr(catalog, name) for name in Catalog.__struct_fields__ if name not in COMPILED]
+    return marshal.dumps(_tables(catalog), MARSHAL_VERSION), tools, *others
+
+
+def _tables(catalog: Catalog) -> dict[str, Any]:
     tables = msgspec.to_builtins(catalog.config, builtin_types=(bytes,))
     assert isinstance(tables, dict)
     return tables

@@ -405,10 +405,15 @@ class Daemon:
             await self._emptied.wait()
 
     async def move_sessions(self) -> None:
-        """Have every session go on under the latest generation, each in a turn of its own."""
+        """Have every session go on under the latest generation, each in a turn of its own; one that cannot, ends."""
         for host in list(self._hosts):
             for session in host.sessions:
-                session.move(self.latest)
+                try:
+                    session.move(self.latest)
+                except Exception as error:  # noqa: BLE001  # guard: a defect in one session ends only that session
+                    incident = self._log.incident("session not moved", error)
+                    why = f"a defect of the daemon, incident {incident}"
+                    session.abandon(Fault(Code.INTERNAL_ERROR, why, {"incident": incident}))
                 await trio.lowlevel.checkpoint()
 
     async def _tell_hosts(self, end: Callable[[ChannelHost], None]) -> None:

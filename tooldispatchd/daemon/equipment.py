@@ -104,8 +104,16 @@ class Equipment:
 
     async def suit(self, setup: Setup) -> None:
         """Add what the catalog's programs need more. Raises `EquipmentError`; what is there is not touched."""
-        if self._lacks(setup.catalog):
+        if not self._lacks(setup.catalog):
+            return
+        try:
             await self._nursery.start(self._hold, setup)
+        except BaseExceptionGroup as group:
+            # What was opened before it has nurseries of its own.
+            wrong, others = group.split(EquipmentError)
+            if wrong is None or others is not None:
+                raise
+            raise _first(wrong) from group
 
     async def close(self) -> None:
         """Close what was opened last first; cannot be cancelled, and each bounds itself. There must be no calls."""
@@ -188,6 +196,12 @@ async def open_equipment(
             yield equipment
         finally:
             await equipment.close()  # noqa: ASYNC102  # it shields and bounds itself
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _open_traces(setup: Setup) -> AbstractContextManager[Step]:

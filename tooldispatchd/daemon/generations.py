@@ -2,6 +2,8 @@
 
     reading ──▶ PreparedSetup ──▶ Runtime: the latest ──▶ followed by another ──▶ its last session ends ──▶ closed
 
+A reading that says the same as the one before makes no generation.
+
 What a generation needs of the daemon's equipment is kept as long as it lives, by the value of what it is made of: so a
 warm parent, a kept connection or a queue that two generations say alike is one.
 """
@@ -10,7 +12,7 @@ import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,12 +23,15 @@ from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.tools.accounts import accounts_of
 from tooldispatchd.agent.tools.servers import preload_ways
 from tooldispatchd.catalog.masker import Masker
+from tooldispatchd.config.difference import are_same
 from tooldispatchd.daemon.equipment import Equipment, open_agent_specs
 from tooldispatchd.daemon.source import Reading
 from tooldispatchd.front.front import Front
 
 # Whose the secrets are that the masker has learned of the generations that live.
 CONFIGURATION: Final = "configuration"
+# Each takes memory, some 0.1 MB for each of its tools; with more than this, who reloads forgets to end sessions.
+MAX_LIVING: Final = 8
 
 
 class PreparedSetup(msgspec.Struct, frozen=True):
@@ -59,6 +64,13 @@ def prepare(reading: Reading, log: Log, masker: Masker, *, changed: Iterable[str
         )
 
 
+class Held(NamedTuple):
+    """What a generation holds that lives: the files that its agents are told of, and its secrets."""
+
+    specs: ExitStack
+    secrets: frozenset[str]
+
+
 class Generations:
     """The generations of a daemon that live: the latest, and those before it that have sessions."""
 
@@ -70,8 +82,8 @@ class Generations:
         self._front = front
         self._equipment = equipment
         self._masker = masker
-        # With the files and the secrets of each.
-        self._living: dict[Runtime, PreparedSetup] = {first: prepared}
+        self._reading = prepared.reading
+        self._living: dict[Runtime, Held] = {first: Held(prepared.specs, prepared.secrets)}
         self._suit(first.services, prepared.setup)
         self._keep()
 
@@ -80,9 +92,24 @@ class Generations:
 
     def configuration(self) -> ReadConfiguration:
         """What the latest was read from."""
-        reading = self._living[self.latest].reading
+        reading = self._reading
         told = (str(reading.path), reading.sha256, reading.loaded_at, self.number)
         return ReadConfiguration(*told, reading.origin_of)
+
+    @property
+    def are_full(self) -> bool:
+        """Whether one more would be too many; the latest makes room for it where it has no sessions."""
+        return len(self) - self.latest.is_empty >= MAX_LIVING
+
+    def says_the_same(self, prepared: PreparedSetup) -> bool:
+        """Whether this would be the same generation as the latest. It takes its time."""
+        is_known = self._living[self.latest].secrets == prepared.secrets
+        return is_known and are_same(self.latest.setup.catalog, prepared.setup.catalog)
+
+    def renew(self, prepared: PreparedSetup) -> None:
+        """The latest was read again, as it is."""
+        prepared.specs.close()
+        self._take(prepared.reading)
 
     def follow(self, prepared: PreparedSetup) -> None:
         """From now on sessions that open are of a generation of this; that before it goes with its last session."""
@@ -91,14 +118,20 @@ class Generations:
         self._suit(before.services, setup)
         self.latest = Runtime(setup, before.services, before.state)
         self.number += 1
-        self._living[self.latest] = prepared
+        self._living[self.latest] = Held(prepared.specs, prepared.secrets)
+        self._take(prepared.reading)
         self._keep()
         before.retire(partial(self._left, before))
 
     def close(self) -> None:
         """Remove the files of all; no session is left."""
-        for prepared in self._living.values():
-            prepared.specs.close()
+        for held in self._living.values():
+            held.specs.close()
+
+    def _take(self, reading: Reading) -> None:
+        """What was written is kept for the latest alone: with its secrets, and as large as the files."""
+        self._reading.origin_of.forget()
+        self._reading = reading
 
     def _suit(self, services: Services, setup: Setup) -> None:
         """Give what runs calls the equipment that is there now."""

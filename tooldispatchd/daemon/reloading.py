@@ -8,6 +8,7 @@ Sessions that open from then on are of the new generation, living ones stay of t
 old one is closed when its last session has ended. What only a start can change keeps its value, which is told.
 """
 
+import gc
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -21,10 +22,10 @@ from tooldispatchd.agent.log import Log
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.children.family import Family
 from tooldispatchd.config.configuration import ConfigError
-from tooldispatchd.config.difference import differences
+from tooldispatchd.config.difference import MAX_TOLD, differences
 from tooldispatchd.config.stamps import Stamp
 from tooldispatchd.daemon.equipment import Equipment, EquipmentError
-from tooldispatchd.daemon.generations import Generations, PreparedSetup, prepare
+from tooldispatchd.daemon.generations import MAX_LIVING, Generations, PreparedSetup, prepare
 from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.openplaces import AFTER_START, OpenPlaces
 from tooldispatchd.daemon.source import ConfigurationSource
@@ -53,6 +54,16 @@ class ReloadError(Exception):
     def __init__(self, summary: str, problems: Sequence[dict[str, object]]) -> None:
         super().__init__(summary)
         self.problems = problems
+
+
+TOO_MANY: Final = (
+    f"sessions are open that began under {MAX_LIVING} different configurations, each of which is kept for them: end "
+    "the old ones, or have all go on under the new configuration (tooldispatchd reload --apply)"
+)
+
+
+class TooManyGenerationsError(Exception):
+    """Old generations must go before there can be another one."""
 
 
 class Reloaded(msgspec.Struct, frozen=True):
@@ -135,23 +146,27 @@ class Reloader:
         async with self._one:
             self._notifier.reloading()
             try:
-                reloaded = await self._reload()
+                reloaded = await self._taken(applies=applies)
                 if applies:
                     await self._move_sessions()
-            except ReloadError:
-                raise
-            except (ConfigError, ListenError, EquipmentError) as error:
-                said: list[dict[str, object]] = [{"why": str(error)}]
-                problems = error.fields() if isinstance(error, ConfigError) else said
-                self._log.error("configuration not reloaded", why=str(error).partition("\n")[0], problems=problems)
-                raise ReloadError(str(error), problems) from error
-            except Exception as error:  # guard: whatever a reading stumbles over, the generation of before goes on
-                incident = self._log.incident("reload failed", error)
-                why = f"a defect of the daemon, incident {incident}"
-                raise ReloadError(why, [{"why": why, "incident": incident}]) from error
             finally:
                 self._notifier.reloaded()
             return reloaded
+
+    async def _taken(self, *, applies: bool) -> Reloaded:
+        """As `reload`, but for the sessions that are open."""
+        try:
+            return await self._reload(applies=applies)
+        except ReloadError:
+            raise
+        except (ConfigError, ListenError, EquipmentError, TooManyGenerationsError) as error:
+            problems = problems_of(error)
+            self._log.error("configuration not reloaded", why=str(error).partition("\n")[0], problems=problems)
+            raise ReloadError(str(error), problems) from error
+        except Exception as error:  # guard: whatever a reading stumbles over, the generation of before goes on
+            incident = self._log.incident("reload failed", error)
+            why = f"a defect of the daemon, incident {incident}"
+            raise ReloadError(why, [{"why": why, "incident": incident}]) from error
 
     async def answer(self, applies: bool) -> dict[str, object] | Fault:  # noqa: FBT001  # as administrators ask
         """As `reload`, for an administrator: what has changed, or what is wrong."""
@@ -160,14 +175,17 @@ class Reloader:
         except ReloadError as error:
             return Fault(Code.INVALID_REQUEST, str(error), {"problems": error.problems})
 
-    async def _reload(self) -> Reloaded:
+    async def _reload(self, *, applies: bool) -> Reloaded:
         with self._family.strangers():
-            prepared = await trio.to_thread.run_sync(self._prepare, abandon_on_cancel=True)
+            prepared, is_same = await trio.to_thread.run_sync(self._prepare, abandon_on_cancel=True)
         try:
+            if not is_same:
+                await self._make_room(applies=applies)
             self._check_serving()
-            change = self._listening.prepare(prepared.reading.places, prepared.setup.catalog)
+            setup = self._generations.latest.setup if is_same else prepared.setup
+            change = self._listening.prepare(prepared.reading.places, setup.catalog)
             try:
-                await self._equipment.suit(prepared.setup)
+                await self._equipment.suit(setup)
                 self._check_serving()
             except BaseException:
                 change.drop()
@@ -176,14 +194,25 @@ class Reloader:
             prepared.specs.close()
             raise
         # From here on nothing fails and nothing is waited for.
-        self._generations.follow(prepared)
+        if is_same:
+            self._generations.renew(prepared)
+        else:
+            self._generations.follow(prepared)
         self._listening.take(change)
-        self._web.renew(self._listening.web, prepared.setup.catalog)
+        self._web.renew(self._listening.web, setup.catalog)
         told = Reloaded((*prepared.changed, *change.changed), (*prepared.warnings, *change.warnings))
         for warning in told.warnings:
             self._log.warning("configuration", detail=warning)
         self._log.info("configuration reloaded", generation=self._generations.number, changed=told.changed)
         return told
+
+    async def _make_room(self, *, applies: bool) -> None:
+        """See that there may be one more generation. Raises `TooManyGenerationsError`."""
+        if applies and self._generations.are_full:
+            # These would leave theirs in a moment: for what is the latest until then.
+            await self._move_sessions()
+        if self._generations.are_full:
+            raise TooManyGenerationsError(TOO_MANY)
 
     def _check_serving(self) -> None:
         """Raise `ReloadError` where the daemon lets nobody in any more: its places would be opened again."""
@@ -191,23 +220,38 @@ class Reloader:
             why = "the daemon drains"
             raise ReloadError(why, [{"why": why}])
 
-    def _prepare(self) -> PreparedSetup:
-        """Read it, in a thread."""
-        usual_s = sys.getswitchinterval()
+    def _prepare(self) -> tuple[PreparedSetup, bool]:
+        """Read it, in a thread; and whether it says the same as before."""
+        usual_s, collects = sys.getswitchinterval(), gc.isenabled()
         sys.setswitchinterval(SWITCH_S)
+        # A collection keeps the interpreter's lock to its end, and what is read here makes one of everything due.
+        gc.disable()
         try:
             before = self._generations.latest.setup
             reading = self._source.read()
             catalog, fixed = with_fixed(reading.catalog, before.catalog)
             changed = differences(before.catalog, catalog)
-            return prepare(
+            prepared = prepare(
                 msgspec.structs.replace(reading, catalog=catalog, warnings=(*reading.warnings, *fixed)),
                 self._log,
                 before.catalog.masker,
                 changed=changed,
             )
+            is_same = not changed and self._generations.says_the_same(prepared)
+            # As at the start: all that was read would be looked through at once. It is freed without a collection.
+            gc.freeze()
+            return prepared, is_same
         finally:
             sys.setswitchinterval(usual_s)
+            if collects:
+                gc.enable()
+
+
+def problems_of(error: Exception) -> list[dict[str, object]]:
+    """What is wrong, as `ConfigError.fields` has it; of very much only the first."""
+    problems = error.fields() if isinstance(error, ConfigError) else [{"why": str(error)}]
+    more = len(problems) - MAX_TOLD
+    return [*problems[:MAX_TOLD], *([{"why": f"and {more} more"}] if more > 0 else [])]
 
 
 def with_fixed(catalog: Catalog, before: Catalog) -> tuple[Catalog, list[str]]:

@@ -1,9 +1,8 @@
 """Where a daemon's configuration comes from, and one reading of it: whole and right, or not at all."""
 
-import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,17 +11,32 @@ import msgspec
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.enforcement import Enforceable, programs
 from tooldispatchd.catalog.problems import Path as KeyPath
-from tooldispatchd.config.configuration import ConfigError, load
+from tooldispatchd.config.configuration import ConfigError, Loaded, load
 from tooldispatchd.config.http_places import http_problems, http_warnings
 from tooldispatchd.config.listen_values import ListenAddress, in_a_line, parse_places
 from tooldispatchd.config.stamps import Stamp, noting
 
 
-class Reading(msgspec.Struct, frozen=True):
-    """What one reading of the configuration gave. `loaded_at` is in Unix seconds.
+class Origins:
+    """Says in which file and line what stands at a path was written; None where it was not, or once it is forgotten."""
 
-    `origin_of` says in which file and line what stands at a path was written; None where it was not.
-    """
+    __slots__ = ("_loaded",)
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded: Loaded | None = loaded
+
+    def __call__(self, path: KeyPath) -> str | None:
+        if self._loaded is None or not _is_written(self._loaded.written, path):
+            return None
+        return self._loaded.where(path)
+
+    def forget(self) -> None:
+        """Let go of all that was written."""
+        self._loaded = None
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What one reading of the configuration gave. `loaded_at` is in Unix seconds, `sha256` that of the file's bytes."""
 
     catalog: Catalog
     places: tuple[ListenAddress, ...]
@@ -30,7 +44,7 @@ class Reading(msgspec.Struct, frozen=True):
     sha256: str
     loaded_at: float
     path: Path
-    origin_of: Callable[[KeyPath], str | None]
+    origin_of: Origins
 
 
 class ConfigurationSource:
@@ -65,11 +79,7 @@ class ConfigurationSource:
         if problems := problems or [*http_problems(places, catalog)]:
             raise ConfigError("\n".join(f"tooldispatchd: --listen {in_a_line(problem)}" for problem in problems))
         warnings = (*catalog.warnings, *(http_warnings(places) if self._listen else ()))
-
-        def origin_of(path: KeyPath) -> str | None:
-            return loaded.where(path) if _is_written(loaded.written, path) else None
-
-        return Reading(catalog, tuple(places), warnings, _digest(self.path), loaded_at, self.path, origin_of)
+        return Reading(catalog, tuple(places), warnings, loaded.sha256, loaded_at, self.path, Origins(loaded))
 
 
 def _is_written(table: object, path: KeyPath) -> bool:
@@ -78,11 +88,3 @@ def _is_written(table: object, path: KeyPath) -> bool:
             return False
         table = table[key]
     return True
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        # It was there a moment ago.
-        return ""

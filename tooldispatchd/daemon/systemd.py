@@ -70,6 +70,7 @@ class Notifier:
         address = environ.pop("NOTIFY_SOCKET", "")
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._socket: socket.socket | None = None
+        self._is_stopping = False
         # How many descriptors it keeps for the next daemon; systemd says it from version 254 on.
         most = environ.pop("FDSTORE", "")
         self._most = int(most) if most.isdecimal() and len(most) <= MAX_STORE_DIGITS else 0
@@ -93,10 +94,12 @@ class Notifier:
 
     def reloaded(self) -> None:
         """Say that it was, or that it could not be used; the state of before goes on."""
-        self.tell("READY=1")
+        if not self._is_stopping:
+            self.tell("READY=1")
 
     def stopping(self, status: str, *, within_s: float) -> None:
-        """Say that the daemon ends and asks for so much time before it is killed."""
+        """Say that the daemon ends and asks for so much time before it is killed. It is not ready any more then."""
+        self._is_stopping = True
         self.tell("STOPPING=1", f"STATUS={status}", f"EXTEND_TIMEOUT_USEC={int(within_s / MICROSECOND_S)}")
 
     def tell(self, *assignments: str) -> None:

@@ -1,8 +1,12 @@
 """Files that are watched: when one of them has changed and is at rest again, the configuration is to be read anew.
 
+    event, or another reading ─▶ quiet ─▶ directories watched anew ─▶ stamps differ ─▶ to be read ─▶ another reading
+
 Their directories are watched (inotify(7)), because an editor puts a new file in the place of the old one, and what
-mounts a directory anew swaps a link. An event only says that it is time to look: the files' stamps are compared with
-those that they had when they were read. Imported only where `daemon.watch` is true.
+mounts a directory anew swaps a link; where a directory is gone, the one that it was in. An event only says that it is
+time to look: the files' stamps are compared with those that they had when they were read. A reading that changes what
+it reads would be followed by another without end: ever more time lies between those. Imported only where `daemon.watch`
+is true.
 """
 
 import ctypes
@@ -15,6 +19,7 @@ from typing import Final
 import trio
 
 from tooldispatchd.agent.log import Log
+from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.config.stamps import Stamp, stamp_of
 from tooldispatchd.forked.libc import check, load
 
@@ -22,20 +27,34 @@ from tooldispatchd.forked.libc import check, load
 QUIET_S: Final = 0.3
 # In a directory where something always happens, such as one for logs, it is looked at this often.
 MAX_WAIT_S: Final = 2.0
+# What changes a file so soon after a reading, or while it is made, is most likely started by it.
+OWN_S: Final = 1.0
+MAX_BACKOFF_S: Final = 30.0
+# Nothing else is read at the same time: the waits need no chance.
+MIDDLE: Final = 0.5
+# Of the files that a reading changes itself, in the log.
+MAX_SHOWN: Final = 10
 # linux/inotify.h
 IN_ATTRIB: Final = 0x4
 IN_CLOSE_WRITE: Final = 0x8
 IN_MOVED_TO: Final = 0x80
 IN_CREATE: Final = 0x100
 IN_DELETE: Final = 0x200
+IN_DELETE_SELF: Final = 0x400
+IN_MOVE_SELF: Final = 0x800
 IN_ONLYDIR: Final = 0x0100_0000
-EVENTS: Final = IN_ATTRIB | IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_ONLYDIR
+EVENTS: Final = (
+    IN_ATTRIB | IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR
+)
 # The events themselves say nothing that is needed.
 READ_BYTES: Final = 64 * 1024
 
 
 class FileWatch:
-    """See the module; `run` calls `changed`. Raises `OSError` where the kernel has no more watches."""
+    """See the module; `run` calls `changed`, and `follow` must come after that.
+
+    Raises `OSError` where the kernel has no more watches.
+    """
 
     def __init__(self, log: Log, changed: Callable[[], None]) -> None:
         self._log = log
@@ -43,34 +62,60 @@ class FileWatch:
         self._libc = load()
         self._fd = check(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._stamps: Mapping[Path, Stamp] = {}
-        self._directories: dict[Path, int] = {}
+        # The kernel's numbers of what is watched, and the directories that cannot be, which the log was told of.
+        self._numbers: set[int] = set()
+        self._unwatched: set[str] = set()
+        self._followed_at = 0.0
+        # There was another reading since it was looked; one was asked for, and until it is there nothing is looked at.
+        self._is_due = self._is_asked = False
+        self._waiting = trio.CancelScope()
+        self._backoff = Backoff()
+        self._own = 0
 
     def follow(self, stamps: Mapping[Path, Stamp]) -> None:
         """Watch these files from now on, which had these stamps when they were read; and what has changed already."""
         self._stamps = stamps
-        # The directory of a link, and that of what it leads to.
-        wanted = {path.parent for path in stamps} | {Path(os.path.realpath(path)).parent for path in stamps}
-        for gone in self._directories.keys() - wanted:
-            self._libc.inotify_rm_watch(self._fd, self._directories.pop(gone))
-        for directory in sorted(wanted - self._directories.keys()):
-            number = self._libc.inotify_add_watch(self._fd, os.fsencode(directory), EVENTS)
-            if number < 0:
-                self._log.warning("directory not watched", path=str(directory), why=os.strerror(ctypes.get_errno()))
-            else:
-                self._directories[directory] = number
-        self._look()
+        self._followed_at = trio.current_time()
+        self._is_due, self._is_asked = True, False
+        self._attend()
+        self._waiting.cancel()
 
     async def run(self) -> None:
         """Watch until cancelled."""
         try:
             while True:
-                await trio.lowlevel.wait_readable(self._fd)
+                with trio.CancelScope() as self._waiting:
+                    if not self._is_due:
+                        await (trio.sleep_forever() if self._is_asked else trio.lowlevel.wait_readable(self._fd))
+                if self._is_asked:
+                    continue
+                is_own = trio.current_time() < self._followed_at + OWN_S
+                self._is_due = False
                 with trio.move_on_after(MAX_WAIT_S):
                     while await self._hears_more():
                         pass
-                self._look()
+                self._attend()
+                if self._differing():
+                    await self._hold_back(is_own=is_own)
+                    self._ask()
         finally:
             os.close(self._fd)
+
+    def _attend(self) -> None:
+        """Watch the directories as they are now: one of a name may be another one by now."""
+        # The directory of a link, and that of what it leads to.
+        wanted = {path.parent for path in self._stamps} | {Path(os.path.realpath(path)).parent for path in self._stamps}
+        numbers: set[int] = set()
+        for directory in sorted({_standing(each) for each in wanted}):
+            number = self._libc.inotify_add_watch(self._fd, os.fsencode(directory), EVENTS)
+            if number >= 0:
+                numbers.add(number)
+            elif directory not in self._unwatched:
+                self._unwatched.add(directory)
+                self._log.warning("directory not watched", path=directory, why=os.strerror(ctypes.get_errno()))
+        for gone in self._numbers - numbers:
+            self._libc.inotify_rm_watch(self._fd, gone)
+        self._numbers = numbers
 
     async def _hears_more(self) -> bool:
         """Whether there is another event before it has been quiet for a while."""
@@ -82,6 +127,29 @@ class FileWatch:
             return True
         return False
 
-    def _look(self) -> None:
-        if any(stamp_of(path) != stamp for path, stamp in self._stamps.items()):
+    async def _hold_back(self, *, is_own: bool) -> None:
+        """Wait before another reading, where the last one has most likely changed its files by itself."""
+        if not is_own:
+            self._backoff, self._own = Backoff(), 0
+            return
+        self._own += 1
+        if self._own == 2:
+            paths = [str(path) for path in self._differing()[:MAX_SHOWN]]
+            self._log.warning("reading changes its own files", paths=paths, within_s=MAX_BACKOFF_S)
+        await trio.sleep(min(MAX_BACKOFF_S, self._backoff.wait_s(0.0, MIDDLE)))
+
+    def _ask(self) -> None:
+        # It may have been read meanwhile.
+        if self._differing():
+            self._is_asked = True
             self._changed()
+
+    def _differing(self) -> list[Path]:
+        return [path for path, stamp in self._stamps.items() if stamp_of(path) != stamp]
+
+
+def _standing(directory: Path) -> str:
+    """The directory; where it is not there, the nearest one above that is."""
+    while not directory.is_dir() and directory != directory.parent:
+        directory = directory.parent
+    return str(directory)

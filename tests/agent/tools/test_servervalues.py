@@ -1,14 +1,19 @@
 """What the MCP client is told of a server, from the configuration and the session."""
 
+import weakref
+
 import msgspec
 
-from tests.agent.fakes import open_runtime
-from tooldispatchd.agent.tools.servers import server_value
+from tests.agent.fakes import Ledger, open_runtime
+from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.agent.tools.servers import Once, open_keeper, server_value
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.profiles import ServerUse
 from tooldispatchd.catalog.servers import ServerCredentials
 from tooldispatchd.catalog.specs import Config, LimitsSpec, McpSpec, OAuthSpec, ProfileSpec, ToolSpec
 from tooldispatchd.http.reach import OAuth, Reach
+from tooldispatchd.providers.mcp.asking import NOBODY
 from tooldispatchd.providers.mcp.server import Server
 
 WHOLE = ServerUse("kit")
@@ -89,3 +94,42 @@ async def test_a_profile_has_the_resources_of_the_servers_that_it_offers_whole()
     assert (await value_of(COMMAND)).resources
     assert not (await value_of(COMMAND, PART)).resources
     assert (await value_of(McpSpec(command="kit", mcp_resources=True), PART)).resources
+
+
+async def test_a_connection_holds_no_generation() -> None:
+    catalog = build_catalog(Config(mcp={"kit": COMMAND}))
+    assert isinstance(catalog, Catalog), catalog
+    binding = catalog.servers["kit"]
+    async with open_runtime(catalog) as first:
+        setup = Setup(catalog, Ledger(), uid=1000)
+        runtime = Runtime(setup, first.services, first.state)
+        server = server_value(runtime, binding, WHOLE, needed=(), profile=catalog.profiles["default"], program=None)
+        share, log = first.state.memory.share(None), Ledger()
+        keeper = open_keeper(
+            runtime,
+            binding,
+            server,
+            nothing,
+            nothing,
+            program=None,
+            log=log,
+            agent=NOBODY,
+            turns=(None, 1),
+            share=share,
+        )
+        is_alive = weakref.ref(runtime)
+        del runtime
+        assert is_alive() is None
+        assert keeper.server is server
+
+
+def nothing() -> None:
+    """There is nobody to tell."""
+
+
+def test_who_acts_once_holds_nothing_then() -> None:
+    told: list[str] = []
+    once = Once(lambda: told.append("settled"))
+    once()
+    once()
+    assert told == ["settled"]

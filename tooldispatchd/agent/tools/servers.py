@@ -250,7 +250,7 @@ class Servers:
                     share=self._memory_share,
                 )
                 keeper.moved = partial(self._owner.server_moved, server.name)
-                self._owner.own(partial(keeper.run, partial(self._answered, server, settled)), keeper.close)
+                self._owner.own(partial(keeper.run, Once(partial(self._answered, server, settled))), keeper.close)
 
     def hand_over(self, server: SessionServer, value: Server) -> bool:
         """Give the server that is the same in another generation its open connection; whether there is one."""
@@ -374,6 +374,20 @@ class Servers:
         return any(server.is_unnamed and not server.is_settled for server in self)
 
 
+class Once:
+    """Acts when it is called first, and holds nothing from then on: who may call it lives for longer."""
+
+    __slots__ = ("_act",)
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act: Callable[[], None] | None = act
+
+    def __call__(self) -> None:
+        act, self._act = self._act, None
+        if act is not None:
+            act()
+
+
 def open_keeper(
     runtime: Runtime,
     binding: Binding,
@@ -391,15 +405,17 @@ def open_keeper(
 
     What it holds of the daemon's memory is of `share`.
     """
-    house = None if program is None or program.policy is None else partial(runtime.services.programs.house, program)
+    # A connection may outlive the generation that it was opened in: nothing of it may hold the runtime.
+    services, state = runtime.services, runtime.state
+    house = None if program is None or program.policy is None else partial(services.programs.house, program)
 
     def connect(changed: Callable[[], None]) -> Connection:
         return Connection(
             server,
-            way=way_to(server, runtime.services.family, runtime.services.accounts, house),
-            eras=runtime.services.sharing.eras,
-            opening=runtime.services.opening.of(turns),
-            checkers=runtime.services.checkers,
+            way=way_to(server, services.family, services.accounts, house),
+            eras=services.sharing.eras,
+            opening=services.opening.of(turns),
+            checkers=services.checkers,
             log=log,
             share=share,
             batch_done=batch_done,
@@ -413,12 +429,12 @@ def open_keeper(
         connect,
         lazy=spec.lazy,
         restart=spec.restart,
-        lists=runtime.services.sharing.tool_lists,
-        counts=runtime.services.sharing.counts.of(server.name),
+        lists=services.sharing.tool_lists,
+        counts=services.sharing.counts.of(server.name),
         log=log,
         batch_done=batch_done,
         changed=changed,
-        is_ending=lambda: runtime.state.is_draining,
+        is_ending=lambda: state.is_draining,
     )
 
 

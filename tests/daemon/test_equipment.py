@@ -1,0 +1,38 @@
+"""What programs need, where it cannot be had."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.agent.fakes import Ledger
+from tooldispatchd.agent.setup import Setup
+from tooldispatchd.catalog.masker import NO_SECRETS
+from tooldispatchd.children.family import open_family
+from tooldispatchd.config.configuration import load_catalog
+from tooldispatchd.daemon.equipment import EquipmentError, open_equipment
+
+# Directories for programs are there, in a nursery of their own, when the directory for agents cannot be made.
+CONFIG = """
+[tools.who]
+python = "whoami:who"
+[processes.helper]
+kind = "agent"
+type = "!int -> !int"
+command = ["/bin/cat"]
+[agents.helper]
+[agents.default]
+"""
+
+
+async def test_equipment_that_fails_half_way_says_why(tmp_path: Path) -> None:
+    (tmp_path / "whoami.py").write_text("def who() -> int:\n    return 1\n")
+    (tmp_path / "config.toml").write_text(CONFIG)
+    catalog, log = load_catalog(tmp_path / "config.toml", {}), Ledger()
+    (tmp_path / "run").touch()
+    async with (
+        open_family() as family,
+        open_equipment(family, {"RUNTIME_DIRECTORY": str(tmp_path / "run")}, log, NO_SECRETS) as equipment,
+    ):
+        with pytest.raises(EquipmentError, match="cannot make a directory for what programs need"):
+            await equipment.suit(Setup(catalog, log, uid=1000))
+        assert equipment.bounds is None

@@ -1,0 +1,96 @@
+"""When files that are watched are read anew, by a clock of the tests' own."""
+
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import trio
+import trio.testing
+
+from tests.agent.fakes import Ledger
+from tooldispatchd.config.stamps import stamp_of
+from tooldispatchd.daemon.watching import MAX_BACKOFF_S, FileWatch
+
+SETTLED_S = 5.0
+
+
+class Reader:
+    """Reads a file whenever its watch says so."""
+
+    def __init__(self, path: Path, read: Callable[[], object]) -> None:
+        self._path = path
+        self._read = read
+        self.log = Ledger()
+        # In seconds from the first one.
+        self.times: list[float] = []
+        self._asked = trio.Event()
+        self._watch = FileWatch(self.log, self._ask)
+
+    def _ask(self) -> None:
+        self._asked.set()
+
+    async def run(self) -> None:
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch.run)
+            while True:
+                self._asked = trio.Event()
+                stamps = {self._path: stamp_of(self._path)}
+                self._read()
+                self.times.append(trio.current_time() - began)
+                self._watch.follow(stamps)
+                await self._asked.wait()
+
+
+def watched(path: Path, read: Callable[[], object], act: Callable[[Reader], Awaitable[None]]) -> Reader:
+    """What became of a reader while the test acted."""
+
+    async def live() -> Reader:
+        reader = Reader(path, read)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reader.run)
+            await act(reader)
+            nursery.cancel_scope.cancel()
+        return reader
+
+    return trio.run(live, clock=trio.testing.MockClock(autojump_threshold=0.02))
+
+
+def test_a_reading_that_changes_its_files_is_made_ever_more_seldom(tmp_path: Path) -> None:
+    file, written = tmp_path / "token", iter(range(1000))
+    reader = watched(file, lambda: file.write_text("x" * next(written)), lambda _: trio.sleep(300.0))
+    pauses = [after - before for before, after in zip(reader.times, reader.times[1:], strict=False)]
+    assert pauses[0] < 1
+    assert MAX_BACKOFF_S <= max(pauses) < MAX_BACKOFF_S + 2
+    assert 10 < len(pauses) < 20
+    assert reader.log.events == ["reading changes its own files"]
+
+
+def test_a_directory_that_is_made_anew_is_watched_again(tmp_path: Path) -> None:
+    directory = tmp_path / "of" / "secrets"
+    file = directory / "token"
+    directory.mkdir(parents=True)
+    file.write_text("first")
+
+    async def act(reader: Reader) -> None:
+        async def look(times: int) -> None:
+            await trio.sleep(SETTLED_S)
+            assert len(reader.times) == times
+
+        await look(1)
+        shutil.rmtree(directory.parent)
+        await look(2)
+        directory.mkdir(parents=True)
+        await look(2)
+        file.write_text("second")
+        await look(3)
+        file.write_text("third, and longer")
+        await look(4)
+        directory.rename(tmp_path / "old")
+        directory.mkdir()
+        file.write_text("fourth")
+        await look(5)
+        file.write_text("fifth, and longer")
+        await look(6)
+
+    watched(file, lambda: None, act)

@@ -85,8 +85,10 @@ class FileWatch:
         try:
             while True:
                 with trio.CancelScope() as self._waiting:
-                    if not self._is_due:
-                        await (trio.sleep_forever() if self._is_asked else trio.lowlevel.wait_readable(self._fd))
+                    if self._is_asked:
+                        await trio.sleep_forever()
+                    elif not self._is_due:
+                        await trio.lowlevel.wait_readable(self._fd)
                 if self._is_asked:
                     continue
                 is_own = trio.current_time() < self._followed_at + OWN_S

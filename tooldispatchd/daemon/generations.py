@@ -64,7 +64,7 @@ def prepare(reading: Reading, log: Log, masker: Masker, *, changed: Iterable[str
         )
 
 
-class Held(NamedTuple):
+class HeldGeneration(NamedTuple):
     """What a generation holds that lives: the files that its agents are told of, and its secrets."""
 
     specs: ExitStack
@@ -83,7 +83,7 @@ class Generations:
         self._equipment = equipment
         self._masker = masker
         self._reading = prepared.reading
-        self._living: dict[Runtime, Held] = {first: Held(prepared.specs, prepared.secrets)}
+        self._living: dict[Runtime, HeldGeneration] = {first: HeldGeneration(prepared.specs, prepared.secrets)}
         self._suit(first.services, prepared.setup)
         self._keep()
 
@@ -118,7 +118,7 @@ class Generations:
         self._suit(before.services, setup)
         self.latest = Runtime(setup, before.services, before.state)
         self.number += 1
-        self._living[self.latest] = Held(prepared.specs, prepared.secrets)
+        self._living[self.latest] = HeldGeneration(prepared.specs, prepared.secrets)
         self._take(prepared.reading)
         self._keep()
         before.retire(partial(self._left, before))

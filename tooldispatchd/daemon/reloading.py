@@ -238,7 +238,9 @@ class Reloader:
                 changed=changed,
             )
             is_same = not changed and self._generations.says_the_same(prepared)
-            # As at the start: all that was read would be looked through at once. It is freed without a collection.
+            # What reading left behind goes now, of the youngest alone; what is kept is set apart, as at the start, and
+            # freed without a collection.
+            gc.collect(0)
             gc.freeze()
             return prepared, is_same
         finally:

@@ -85,12 +85,12 @@ class Orphans:
 
         Where this is cancelled nobody waits for the thread any more: what it has started in groups of its own is ended.
         """
-        before = {*self._unknown(guardians())}
+        before = _started_by_threads()
         self._strangers += 1
         try:
             yield
         except trio.Cancelled:
-            for pid in {*self._unknown(guardians())} - before:
+            for pid in _started_by_threads() - before - self._numbers.keys() - guardians():
                 _kill_stranger(pid, is_ours=self._origin(pid) is not None)
             raise
         finally:
@@ -208,6 +208,15 @@ class Orphans:
         _, _, rest = environment.partition(f"\0{CHILD}=".encode())
         digits = rest[: rest.find(b"\0")]
         return int(digits) if digits.isdigit() and len(digits) <= MAX_DIGITS else NOBODY
+
+
+def _started_by_threads() -> set[int]:
+    """All children, also those that another thread than ours has started."""
+    found: set[int] = set()
+    for listed in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):
+            found.update(map(int, listed.read_bytes().split()))
+    return found
 
 
 def _kill_stranger(pid: int, *, is_ours: bool) -> None:

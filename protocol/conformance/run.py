@@ -956,8 +956,9 @@ class Result:
     took_s: float = 0.0
 
 
-# Some limits are of the whole daemon: two transcripts at once would be in each other's way.
-ALONE = threading.Lock()
+# Some limits are of the whole daemon, and administrators see all of it: two such transcripts at once would be in each
+# other's way.
+ALONE = {fixtures: threading.Lock() for fixtures in ("limits", "admin")}
 
 
 def play_one(transcript: Transcript, daemon: Daemon, way: Way, choice: Choice, options: Options) -> Result:
@@ -965,7 +966,7 @@ def play_one(transcript: Transcript, daemon: Daemon, way: Way, choice: Choice, o
     why = choice.refuses(transcript, daemon, way)
     if why:
         return Result(transcript, "skipped", why)
-    with ALONE if transcript.fixtures == "limits" else contextlib.nullcontext():
+    with ALONE.get(transcript.fixtures, contextlib.nullcontext()):
         begun, plays = time.monotonic(), 1
         why, is_late = attempt(transcript, way, options)
         while is_late and plays < MOST_PLAYS:

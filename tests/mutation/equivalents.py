@@ -34,7 +34,7 @@ EQUIVALENTS: Final[dict[str, dict[tuple[str, str], str]]] = {
             "and and or swapped",
         ): ASKED_BEFORE,
         (
-            "return Raw(msgspec.json.encode(dict(zip(names, has, strict=True)) | ALWAYS))",
+            'return Raw(msgspec.json.encode(dict(zip((*names, "admin"), has, strict=True)) | ALWAYS))',
             "True changed",
         ): OWN_DEFECT,
         ("if type(request) is ToolReq and beside is NOTHING_BESIDE:", "the condition is false"): SAME_ANSWER,

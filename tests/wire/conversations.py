@@ -14,6 +14,7 @@ THE_END: Final = (Step("agent_ends", "input"), Step("daemon_ends", True))
 # For those who want an agent's bytes without a daemon that has named its jobs and questions.
 GUESSES: Final[dict[str, object]] = {
     "h": "handle",
+    "n": 1,
     "j": "job-1",
     **{
         f"{kind}{n}": f"{word}{n}"

@@ -63,6 +63,8 @@ KINDS: Final = {
     "tool_background": Kind.ASIDE,
     "approve_resp": Kind.ASIDE,
     "ask_resp": Kind.ASIDE,
+    # Nobody may, where no administrator is.
+    "admin_req": Kind.WRONG,
 }
 
 

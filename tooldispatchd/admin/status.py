@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -15,13 +14,13 @@ from tooldispatchd.admin.tools import ToolCounts, tool_counts
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import RunningDaemon
 from tooldispatchd.agent.session.session import Session
+from tooldispatchd.children.procstat import resident_bytes
 from tooldispatchd.wire.version import VERSION
 
 # A limit is near from this part of it on.
 NEAR: Final = 0.8
 # Of each kind of what is most.
 SHOWN: Final = 5
-PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class SessionsShown(msgspec.Struct, frozen=True):
@@ -148,7 +147,10 @@ async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterabl
         jobs=jobs,
         processes=ProcessesShown(len(services.family), gate.places, gate.inside, gate.waiting),
         memory=MemoryShown(
-            memory.held, memory.max_bytes, _resident(), [UserShown(*each) for each in memory.greediest(SHOWN)]
+            memory.held,
+            memory.max_bytes,
+            resident_bytes(os.getpid()) or None,
+            [UserShown(*each) for each in memory.greediest(SHOWN)],
         ),
         near=[NearLimit(name, used, of) for name, (used, of) in uses.items() if used >= NEAR * of],
         config=None if daemon.configuration is None else shown_source(daemon.configuration()),
@@ -162,11 +164,3 @@ async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterabl
 def _most(tools: list[ToolCounts], rank: Callable[[ToolCounts], float]) -> list[ToolCounts]:
     """Those with most of it, of which they have any."""
     return sorted((tool for tool in tools if rank(tool) > 0), key=rank, reverse=True)[:SHOWN]
-
-
-def _resident() -> int | None:
-    """The memory that the kernel has given this process; None where it does not tell (proc_pid_statm(5))."""
-    try:
-        return int(Path("/proc/self/statm").read_bytes().split()[1]) * PAGE_BYTES
-    except OSError:
-        return None

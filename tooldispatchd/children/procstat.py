@@ -1,6 +1,7 @@
-"""The kernel's account of a process in one line: `/proc/PID/stat`, proc_pid_stat(5)."""
+"""The kernel's account of a process, in one line each: `/proc/PID/stat` and `statm` (proc_pid_stat(5))."""
 
 import os
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 # Its name has sixteen bytes, and each of its fifty numbers at most twenty.
 MAX_BYTES: Final = 2048
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessorTime(msgspec.Struct, frozen=True):
@@ -37,3 +39,11 @@ def processor_time(pid: int) -> ProcessorTime | None:
     except (OSError, ValueError):
         return None
     return ProcessorTime(own + system, own + system + children + childrens_system)
+
+
+def resident_bytes(pid: int) -> int:
+    """The resident memory of a process; 0 where it is gone (proc(5), statm)."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * PAGE_BYTES
+    except (OSError, IndexError):
+        return 0

@@ -25,6 +25,7 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.agent.session.administration import ROOT_UID
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE
@@ -48,7 +49,6 @@ from tooldispatchd.front.front import Listener
 Spot = tuple[ListenKind, str, int, tuple[int, int] | None, bool]
 
 UNCHANGED: Final = -1
-ROOT_UID: Final = 0
 # asm-generic/socket.h, Linux 4.13; Python has no name for it.
 SO_PEERGROUPS: Final = 59
 # Python gives getsockopt no larger buffer: 256 groups. Of a peer with more groups none is known.

@@ -17,8 +17,9 @@ from typing import Final, NoReturn
 import msgspec
 import trio
 
+from tooldispatchd.agent.session.administration import ROOT_UID
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind
-from tooldispatchd.daemon.doors import ROOT_UID, peer_of
+from tooldispatchd.daemon.doors import peer_of
 from tooldispatchd.daemon.inheritance import Inheritance, names_of
 from tooldispatchd.daemon.listeners import ListenError
 

@@ -9,7 +9,7 @@ import trio.testing
 
 from tests.processes import is_running, until_gone
 from tests.providers.python.runs import Runs, held, sample, until_written
-from tooldispatchd.providers.python.environment import resident_bytes
+from tooldispatchd.children.procstat import resident_bytes
 from tooldispatchd.providers.python.tool import ReturnedValue
 from tooldispatchd.wire.faults import Fault
 

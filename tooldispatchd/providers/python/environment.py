@@ -9,7 +9,6 @@ started by a task of the environment's own: a call that is cancelled must not ca
 """
 
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -21,6 +20,7 @@ from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.children.control import ForkerGone
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.forker import Forker
+from tooldispatchd.children.procstat import resident_bytes
 from tooldispatchd.children.spawn import Child, SpawnError
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.forked.python.marking import room
@@ -41,8 +41,6 @@ FORKS_PER_LOOK: Final = 16
 
 # A child of ours has its socket and its stderr in the hands of a `Peer`.
 NO_PIPES: Final = (-1, -1, -1)
-
-PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class NoParentError(Exception):
@@ -219,11 +217,3 @@ async def retire(forker: Forker) -> None:
             await trio.sleep(RETIRED_S)
     finally:
         await forker.close()  # noqa: ASYNC102  # it shields and bounds itself
-
-
-def resident_bytes(pid: int) -> int:
-    """The resident memory of a process; 0 where it is gone (proc(5), statm)."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * PAGE_BYTES
-    except (OSError, IndexError):
-        return 0

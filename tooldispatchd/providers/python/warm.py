@@ -21,12 +21,13 @@ from tooldispatchd.calls.outcome import Unread
 from tooldispatchd.children.control import ForkerGone
 from tooldispatchd.children.descriptors import close_all
 from tooldispatchd.children.family import Family
+from tooldispatchd.children.procstat import resident_bytes
 from tooldispatchd.children.scratch import Scratches
 from tooldispatchd.children.spawn import Exit, SpawnError
 from tooldispatchd.children.tail import STDERR_TAIL_BYTES
 from tooldispatchd.forked.python.frames import FrameKind, frame, prefix
 from tooldispatchd.providers.python.endings import Ending, Remains, judge, not_started
-from tooldispatchd.providers.python.environment import NoParentError, WarmEnvironment, resident_bytes
+from tooldispatchd.providers.python.environment import NoParentError, WarmEnvironment
 from tooldispatchd.providers.python.idle import SPARE_S, IdleWorkers, WorkerKey
 from tooldispatchd.providers.python.peer import NOBODY, UNKNOWN, WorkerPipes
 from tooldispatchd.providers.python.tool import CallHeader, CallSide, PythonTool, ReturnedValue, WarmKey

@@ -18,13 +18,13 @@ import trio
 from benchmarks.harness import Agent, Bar, Server, Table, micros, run_alone, start_daemon
 from benchmarks.policy import DONE, SilentLog
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
-from tooldispatchd.agent.session.administration import ReadConfiguration, Reload
+from tooldispatchd.agent.session.administration import LEVELS, ReadConfiguration, Reload
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.tally import MAX_TOOLS, ToolTally
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.children.family import open_family
-from tooldispatchd.daemon.logs import LEVELS, LogOutput, LogSink, render_json
+from tooldispatchd.daemon.logs import LogOutput, LogSink, render_json
 from tooldispatchd.front.timer import Timer
 from tooldispatchd.metrics.rendering import pieces
 

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from tests.agent.fakes import Agent, HeldPlan, open_runtime
 from tooldispatchd.admin.administration import Administration
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.administration import Offer, ReadConfiguration
+from tooldispatchd.agent.session.administration import LEVELS, Offer, ReadConfiguration
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec
-from tooldispatchd.daemon.logs import LEVELS, DaemonLog, LogOutput, LogSink, render_json
+from tooldispatchd.daemon.logs import DaemonLog, LogOutput, LogSink, render_json
 from tooldispatchd.wire.faults import Fault
 
 NO_DESCRIPTOR = -1

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from tooldispatchd.agent.session.administration import LEVELS
 from tooldispatchd.catalog.masker import Masker
-from tooldispatchd.daemon.logs import LEVELS, DaemonLog, LogOutput, LogSink, render_json, render_text
+from tooldispatchd.daemon.logs import DaemonLog, LogOutput, LogSink, render_json, render_text
 
 
 def log_to_pipe(level: str, masker: Masker) -> tuple[DaemonLog, int]:

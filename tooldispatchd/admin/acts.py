@@ -14,13 +14,12 @@ from tooldispatchd.admin.sessions import open_sessions, still_open
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.faults import SHOWN_NAME
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.administration import AdminChannel, Offer, RunningDaemon
+from tooldispatchd.agent.session.administration import LEVELS, AdminChannel, Offer, RunningDaemon
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.calls.stages import Reason
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import AdminReq
 
-LEVELS: Final = ("debug", "info", "warning", "error")
 CALL_ENDED: Final = Fault(Code.CANCELLED, "an administrator ended the call")
 SESSION_ENDED: Final = Fault(Code.DRAINING, "an administrator ended the session")
 NO_RELOAD: Final = Fault(Code.NOT_ALLOWED, "this daemon does not read its configuration anew")

@@ -17,10 +17,9 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.agent.session.administration import LogReader
+from tooldispatchd.agent.session.administration import LEVELS, LogReader
 from tooldispatchd.catalog.masker import NO_SECRETS, Masker
 
-LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 # Fields with the words of programs, servers, hooks and exceptions, who may say again what one agent told them: other
 # agents that administer the daemon do not read these.
 QUOTING: Final = frozenset(("stderr_tail", "message"))

@@ -21,6 +21,8 @@ from tooldispatchd.wire.messages import AdminReq, Outgoing
 # It tells nothing of what was asked for.
 NO_ADMINISTRATOR: Final = Fault(Code.NOT_ALLOWED, "this channel does not administer the daemon")
 ROOT_UID: Final = 0
+# The levels of the log, by how much they weigh.
+LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class Offer(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.daemon.spawned import PATIENCE_S, SERVE, Agent, Daemon, ready
+from tests.daemon.spawned import PATIENCE_S, SERVE, Agent, Daemon, ready, until
 
 CONFIG: Final = """
 [tools.echo]
@@ -135,5 +135,14 @@ def handing(count: int, names: str | None = None) -> dict[str, str]:
 
 def agent_on(path: Path | str) -> Agent:
     channel = socket.socket(socket.AF_UNIX)
-    channel.connect(str(path))
+    until(lambda: is_connected(channel, path))
     return Agent(channel)
+
+
+def is_connected(channel: socket.socket, path: Path | str) -> bool:
+    """Whether who made the socket listens on it already: its file is there before that."""
+    try:
+        channel.connect(str(path))
+    except ConnectionRefusedError:
+        return False
+    return True

@@ -303,7 +303,7 @@ def test_the_managers_own_activation_starts_a_daemon_with_the_first_agent(tmp_pa
     words += [f"--fdname={names}"] if names else []
     words += [f"--setenv=PYTHONPATH={ROOT}", *SERVE, "--config", f"{tmp_path}/config.toml", "--listen", "systemd"]
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=without_places()) as process:
-        until((tmp_path / "second").is_socket)
+        until((tmp_path / "second").is_socket)  # made last
         agent, second = agent_on(tmp_path / "s"), agent_on(tmp_path / "second")
         assert agent.ask("echo", "hi")["content"] == '"hi"'
         assert second.ask("echo", "hi")["is_error"] == (names is not None)

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Raw
 
+from tooldispatchd.calls.canonical import in_order
 from tooldispatchd.calls.endedcall import EndedCall
 from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.masker import Masker
@@ -123,7 +124,6 @@ class _Told(msgspec.Struct):
 _NOTHING: Final = _Told()
 _decode: Final = msgspec.json.Decoder().decode
 _decode_told: Final = msgspec.json.Decoder(_Told).decode
-_encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 def digest_of_input(line: bytes | bytearray) -> str:
@@ -131,7 +131,7 @@ def digest_of_input(line: bytes | bytearray) -> str:
     if len(line) > MAX_SORTED_BYTES:
         return sha256(line).hexdigest()
     try:
-        return sha256(_encode(_decode(line))).hexdigest()
+        return sha256(in_order(_decode(line))).hexdigest()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return sha256(line).hexdigest()
 

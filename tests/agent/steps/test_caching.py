@@ -4,16 +4,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-import msgspec
 import pytest
 import trio
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import ANOTHER_USER, Agent, HeldPlan, answer, fault_of, open_runtime
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.steps.caching import ToolIdentity, canonical, lasting
+from tooldispatchd.agent.steps.caching import ToolIdentity, lasting
 from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.agent.tools.declaredplans import LIFTED, compile_lifted, compile_plans
 from tooldispatchd.calls.outcome import Answer
@@ -340,45 +337,6 @@ async def test_a_part_of_another_call_does_not_wait_for_an_equal_one_and_gets_wh
         assert await agent.hear() == answer("again", "1")
         held.finish("first", "1")
         await agent.end_input()
-
-
-values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-@settings(max_examples=40)
-@given(values, values)
-def test_two_inputs_are_one_only_where_they_are_equal(one: object, other: object) -> None:
-    written = [canonical(msgspec.json.encode(value)) for value in (one, other)]
-    if written[0] == written[1]:
-        assert one == other
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "is_one"),
-    [
-        (b'{"a":1,"b":2}', b'{"b":2,"a":1}', True),
-        (b"1", b"1.0", True),
-        (b"100", b"1e2", True),
-        (b"0", b"-0.0", True),
-        (b"1", b"true", False),
-        (b"1", b'"1"', False),
-        # A file may have either name.
-        ('"\u00e9"'.encode(), '"e\u0301"'.encode(), False),
-        (b'"\\u0041"', b'"A"', True),
-        (b"[1,2]", b"[2,1]", False),
-        (b"9007199254740993", b"9007199254740992.0", False),
-    ],
-)
-def test_how_a_value_is_written_makes_no_difference(one: bytes, other: bytes, *, is_one: bool) -> None:
-    assert (canonical(one) == canonical(other)) is is_one
 
 
 def test_what_is_kept_has_bytes_of_its_own() -> None:

@@ -20,6 +20,7 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.call import Call, Step
 from tooldispatchd.agent.steps.trying import has_failed
 from tooldispatchd.calls.answercache import AnswerCache, CachedAnswer
+from tooldispatchd.calls.canonical import canonical, in_order
 from tooldispatchd.calls.flights import Flights
 from tooldispatchd.calls.lookup import CallLookup
 from tooldispatchd.calls.outcome import Answer, Outcome
@@ -29,13 +30,9 @@ from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import QuotedText
 
-# Beyond it not every whole number is a double, and a double not always what was written.
-_MAX_EXACT: Final = 2.0**53
 _KEY_BYTES: Final = 32
 
-_decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
-_encode_sorted: Final = msgspec.json.Encoder(order="deterministic").encode
 
 # What came of a call, and when.
 Landed = tuple[Outcome, float]
@@ -153,22 +150,9 @@ class CacheStep(Step):
         return hashlib.blake2b(self._digest + asked + line, digest_size=_KEY_BYTES).digest()
 
 
-def canonical(line: bytes | bytearray) -> bytes:
-    """JSON that is equal for equal values (RFC 8259), and only for these. Raises `RecursionError`."""
-    return _encode_sorted(_plain(_decode(line)))
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) < _MAX_EXACT else value
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list) else value
-
-
 def digest_of(*parts: object) -> bytes:
     """Of values of Structs and JSON. Never to be shown: secrets can be tried against a digest."""
-    return hashlib.blake2b(_encode_sorted(parts), digest_size=_KEY_BYTES).digest()
+    return hashlib.blake2b(in_order(parts), digest_size=_KEY_BYTES).digest()
 
 
 def lasting(answer: Answer) -> Answer:

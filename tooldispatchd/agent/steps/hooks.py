@@ -122,7 +122,7 @@ class BeforeStep(Step):
 
     async def _ask(self, call: Call) -> Fault | None:
         hook = self._hook
-        fault = await canonical(call)
+        fault = await encode_anew(call)
         if fault is not None:
             return fault
         try:
@@ -237,8 +237,8 @@ def json_input(call: Call) -> Raw:
     return Raw(bytes(_ANY.encode(call.line.decode()) if call.plan.read.as_text else call.line))
 
 
-async def canonical(call: Call) -> Fault | None:
-    """Encode an input anew that was not read: every reader sees the same of a key that stands there twice."""
+async def encode_anew(call: Call) -> Fault | None:
+    """Encode an input that was not read: every reader sees the same of a key that stands there twice."""
     raw, context = call.input, call.context
     if raw is None:
         return None

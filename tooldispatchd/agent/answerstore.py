@@ -25,6 +25,7 @@ from msgspec import Raw
 from tooldispatchd.agent.log import Log
 from tooldispatchd.calls.answercache import AnswerCache, CachedAnswer
 from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.privatefiles import open_private
 from tooldispatchd.wire.messages import ContentKind, QuotedText
 
 SQLITE: Final = "sqlite:"
@@ -39,7 +40,6 @@ LOOK_S: Final = 1.0
 BATCH: Final = 1024
 # The exit may take 1.5 s in all.
 FLUSH_S: Final = 1.0
-_PRIVATE: Final = 0o600
 _PRIMARY_CODE: Final = 0xFF
 _CREATE: Final = (
     "CREATE TABLE answers (key BLOB PRIMARY KEY, tool TEXT NOT NULL, server TEXT NOT NULL,"
@@ -97,11 +97,7 @@ class AnswerFile:
     def __init__(self, path: Path) -> None:
         with _told():
             # SQLite gives the files beside it the same mode.
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
-            try:
-                os.fchmod(descriptor, _PRIVATE)
-            finally:
-                os.close(descriptor)
+            os.close(open_private(path))
             # One thread after the other uses it, and never two at once.
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:

@@ -27,6 +27,7 @@ from tooldispatchd.agent.tools.showing import plain_entries
 from tooldispatchd.children.descriptors import close_all, open_pipe
 from tooldispatchd.front.channel import Channel, FdEnd, PairWire
 from tooldispatchd.front.front import Front
+from tooldispatchd.privatefiles import create_private
 from tooldispatchd.providers.process.ports import PortPipes
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import EventKind
@@ -160,7 +161,7 @@ class AgentChannel:
         self._tell(SERVERS_TOOLS, directory / f"mcp-{self.number}.json", of_servers)
 
     def _tell(self, variable: str, path: Path, plans: Iterable[Plan]) -> None:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = create_private(path)
         self._files.append(path)
         with os.fdopen(fd, "wb") as file:
             file.write(msgspec.json.encode(plain_entries(plans)) + b"\n")

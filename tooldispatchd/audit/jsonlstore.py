@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.audit.record import AuditFilter, AuditStoreError, CallRecord, StoreNote
+from tooldispatchd.privatefiles import open_private
 
 # A file is an eighth of all that is kept, so that as much goes at once.
 PARTS: Final = 8
@@ -52,9 +53,7 @@ class JsonlStore:
             self._open()
 
     def _open(self) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(self._path, flags, 0o600)
-        os.fchmod(fd, 0o600)
+        fd = open_private(self._path, os.O_APPEND)
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = fd

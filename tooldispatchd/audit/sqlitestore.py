@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.audit.record import COLUMNS, AuditFilter, AuditStoreError, CallRecord, StoreNote
+from tooldispatchd.privatefiles import open_private
 
 # Rows in one statement: at this many the statement's own cost is nothing beside theirs, and binding them takes a
 # millisecond.
@@ -56,11 +57,7 @@ class SqliteStore:
         self._inserts: dict[int, str] = {}
         with _told("open", path):
             # What SQLite makes beside the file has the file's own mode.
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                os.fchmod(fd, 0o600)
-            finally:
-                os.close(fd)
+            os.close(open_private(path))
             self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             self._prepare()
 

@@ -12,6 +12,8 @@ from mmap import mmap
 from pathlib import Path
 from typing import Final
 
+from tooldispatchd.privatefiles import create_private
+
 # systemd keeps its own directory for the next start, and removes with a service what that has left here (`RemoveIPC=`).
 _ELSEWHERE: Final = "/dev/shm"  # noqa: S108  # what stands there has names that nobody knows before
 _PREFIX: Final = "tooldispatchd-audit-"
@@ -37,7 +39,7 @@ class RunTally:
         self._numbers = memoryview(bytearray(_BYTES)).cast("Q")
         # Where it cannot be kept, a run that is killed tells less: no reason not to record.
         with suppress(OSError):
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fd = create_private(self._path)
             try:
                 # Memory that is full says so now; in the midst of counting it would kill.
                 os.write(fd, bytes(_BYTES))

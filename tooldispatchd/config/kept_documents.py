@@ -7,10 +7,7 @@ reads what is there and asks nobody.
 """
 
 import hashlib
-import os
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,10 +16,10 @@ import msgspec
 from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.catalog.statedirectory import find_state_directory
 from tooldispatchd.config.files import UnusableFileError, read_bytes
+from tooldispatchd.privatefiles import replace_private
 
 # The largest known document, Microsoft's Graph, has 47.
 MAX_DOCUMENT_BYTES: Final = 64 * MIB
-_PRIVATE: Final = 0o600
 _PRIVATE_DIRECTORY: Final = 0o700
 
 
@@ -66,17 +63,10 @@ class KeptDocuments:
         if path is None:
             raise KeptDocumentError("neither $STATE_DIRECTORY nor $XDG_STATE_HOME nor $HOME names a directory")
         head = msgspec.json.encode(_Head(document.digest, digest_of(document.text)))
-        fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
             path.parent.mkdir(_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
-            with os.fdopen(descriptor, "wb") as file:
-                file.writelines((head, b"\n", document.text))
-            # A reader sees the old document or the new.
-            fresh.replace(path)
+            replace_private(path, (head, b"\n", document.text))
         except OSError as error:
-            with suppress(OSError):
-                fresh.unlink()
             raise KeptDocumentError(f"cannot write {path}: {error.strerror}") from None
         return path
 

@@ -38,6 +38,7 @@ from tooldispatchd.children.launchers import open_launchers
 from tooldispatchd.children.leaves import Leaves, LeavesError, delegated, open_leaves
 from tooldispatchd.children.removal import LOCK, remove_tree
 from tooldispatchd.children.scratch import open_scratches
+from tooldispatchd.privatefiles import create_private
 
 SCRATCHES: Final = "tooldispatchd-scratch-"
 TOOL_LISTS: Final = "tooldispatchd-tools-"
@@ -299,7 +300,7 @@ def _private_directory(parent: str, prefix: str, mode: int) -> Iterator[Path]:
         # Locked before it has its name: a lock file that another daemon finds unlocked was left by a killed one. The
         # descriptor holds the lock: the kernel releases it however the daemon ends.
         unnamed = directory / f"{LOCK}-new"
-        lock = os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        lock = create_private(unnamed)
         stack.callback(os.close, lock)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         unnamed.rename(directory / LOCK)
@@ -339,8 +340,7 @@ def open_agent_specs(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[d
             for name, spec in specs.items():
                 paths[name] = str(directory / f"{name}.json")
                 # For programs of the daemon's user, such as its agents; read-only against accidents.
-                descriptor = os.open(paths[name], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
-                with os.fdopen(descriptor, "wb") as file:
+                with os.fdopen(create_private(paths[name], 0o400), "wb") as file:
                     file.write(spec)
         except OSError as error:
             why = f"cannot write what agents are told to {error.filename}: {error.strerror}"

@@ -8,7 +8,6 @@ the whole, and so is each value that may be one: a server that fails may have wr
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
-from typing import Final
 
 import msgspec
 
@@ -20,8 +19,7 @@ from tooldispatchd.catalog.specs import Config
 from tooldispatchd.config.configuration import Loaded
 from tooldispatchd.doctor.diagnosis import Diagnosis, masked_diagnosis
 from tooldispatchd.doctor.machine import machine_facts
-
-_PRIVATE: Final = 0o600
+from tooldispatchd.privatefiles import create_private
 
 
 def report_of(loaded: Loaded, diagnoses: Sequence[Diagnosis]) -> dict[str, object]:
@@ -72,6 +70,5 @@ def _is_time(value: object) -> bool:
 def write_report(path: FilePath, report: Mapping[str, object]) -> None:
     """Write a report for its owner alone, where nothing of that name is. Raises `OSError`."""
     content = msgspec.json.format(msgspec.json.encode(report), indent=2)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
-    with os.fdopen(descriptor, "wb") as file:
+    with os.fdopen(create_private(path), "wb") as file:
         file.write(content + b"\n")

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Raw
 
 from tooldispatchd.client.reach import ANSWERS_FD, CONNECT_S, REQUESTS_FD, find_socket
+from tooldispatchd.privatefiles import create_private
 from tooldispatchd.runner.daemons import (
     TOKEN,
     UNREACHABLE,
@@ -189,7 +190,6 @@ _decode_entry: Final = msgspec.json.Decoder(_ToolEntry).decode
 
 
 def _listed(path: Path, tools: Sequence[Raw]) -> str:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
+    with os.fdopen(create_private(path), "wb") as file:
         file.write(msgspec.json.encode(tools) + b"\n")
     return str(path)

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from tooldispatchd.calls.outputs import OutputQuota, StoredOutput, StoredOutputs
+from tooldispatchd.privatefiles import create_private
 
 MakeDirectory = Callable[[], Path]
 """Raises OSError."""
 
-# The file is new, its owner's, and no link.
-FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 NO_ROOM: Final = "there is no room for more"
 
 
@@ -118,7 +117,7 @@ class SpoolFile:
     def _write(self, chunk: bytes | bytearray) -> None:
         if self._descriptor is None:
             path = self._spool.new_path()
-            self._descriptor = os.open(path, FLAGS, 0o600)
+            self._descriptor = create_private(path)
             self.path = path
         rest = memoryview(chunk)
         while rest:

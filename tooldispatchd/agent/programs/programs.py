@@ -26,6 +26,7 @@ from tooldispatchd.children.procstat import ProcessorTime
 from tooldispatchd.children.scratch import Scratches
 from tooldispatchd.children.spawn import Child, Exit, SpawnError
 from tooldispatchd.forked.policy import Policy
+from tooldispatchd.privatefiles import create_private
 from tooldispatchd.providers.process.ports import PortPipes
 from tooldispatchd.providers.process.running import ChildStarter, Command, ProgramValue, Spill, run_command
 from tooldispatchd.providers.updates import UpdateLines
@@ -104,7 +105,7 @@ class ChildSurroundings(msgspec.Struct, frozen=True):
         """Copy a file of the daemon's, which the program is to read, into its directory. Raises `OSError`."""
         assert self.scratch is not None
         copy = f"{self.scratch}/{len(self.copies)}-{os.path.basename(path)}"  # noqa: PTH119  # a string is wanted
-        fd = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
+        fd = create_private(copy, 0o400)
         self.copies[path] = copy
         with os.fdopen(fd, "wb") as file:
             file.write(Path(path).read_bytes())

@@ -15,10 +15,10 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.spool import FLAGS
 from tooldispatchd.calls.outcome import UnreadableError
 from tooldispatchd.calls.outputs import tokens_in
 from tooldispatchd.catalog.outputs import Output
+from tooldispatchd.privatefiles import create_private
 from tooldispatchd.providers.process.reading import read_output
 
 # Of a longer text the tokens are counted in so much of its beginning: a tenth of a second at most.
@@ -127,7 +127,7 @@ def _text_in(content: bytes, job: ShorteningJob) -> bytes:
 def _write(path: str, text: bytes) -> str | None:
     """Write the file; why it could not be, of which nothing is left then."""
     try:
-        descriptor = os.open(path, FLAGS, 0o600)
+        descriptor = create_private(path)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(text)

@@ -12,14 +12,12 @@ hands over (systemd.exec, LoadCredential): random bytes, of which no slow deriva
 place there.
 """
 
-import errno
 import fcntl
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -28,6 +26,7 @@ import trio
 
 from tooldispatchd.catalog.statedirectory import find_state_directory
 from tooldispatchd.http.oauth.refusals import NEEDS_EXTRA, AuthorizationError
+from tooldispatchd.privatefiles import open_private, replace_private
 
 # A registration and two metadata documents of 64 KiB each, which is what the flow reads at most, and the tokens.
 MAX_FILE_BYTES: Final = 512 * 1024
@@ -42,7 +41,6 @@ MAX_KEY_BYTES: Final = 65_536
 _NONCE_BYTES: Final = 12
 
 _LOCK_EVERY_S: Final = 0.05
-_PRIVATE: Final = 0o600
 _PRIVATE_DIRECTORY: Final = 0o700
 
 
@@ -159,8 +157,10 @@ class TokenStore(Generic[_Kept]):
         content = msgspec.json.encode(tokens)
         if self._seal is not None:
             content = self._seal.close(content, path.name)
+        if len(content) > MAX_FILE_BYTES:
+            raise TokenStoreError(f"cannot write {path}: it would be over {MAX_FILE_BYTES // 1024} KiB")
         try:
-            _replace(path, content)
+            replace_private(path, (content,))
         except OSError as error:
             raise TokenStoreError(f"cannot write {path}: {error.strerror}") from None
 
@@ -180,7 +180,7 @@ class TokenStore(Generic[_Kept]):
         """Hold the entry `name` against other processes; waits for them at most `LOCK_S`."""
         path = self._made(name).with_suffix(".lock")
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
+            descriptor = open_private(path)
         except OSError as error:
             raise TokenStoreError(f"cannot lock {path}: {error.strerror}") from None
         try:
@@ -285,26 +285,3 @@ def _check(path: Path, found: os.stat_result) -> None:
     if found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
         raise TokenStoreError(f"cannot use {path}: others may get at it (mode {mode:04o})")
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Replace a file at once: a reader sees the old content or the new, also after a power cut."""
-    if len(content) > MAX_FILE_BYTES:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink()
-        raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -2,6 +2,9 @@
 
 import msgspec
 
+from tooldispatchd.catalog.restspecs import RestApiSpec
+from tooldispatchd.catalog.specs import McpSpec
+
 
 class OAuth(msgspec.Struct, frozen=True, kw_only=True):
     """The daemon's identity at an authorization server; as `OAuthSpec`, with its secrets read.
@@ -49,3 +52,19 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """The place; what goes there may be secret, and a query may hold a key."""
         return f"Reach(url={self.url.partition('?')[0]!r})"
+
+
+def reach_by(
+    table: McpSpec | RestApiSpec, url: str, headers: tuple[tuple[str, str], ...] = (), oauth: OAuth | None = None
+) -> Reach:
+    """How a URL is reached as a table says."""
+    return Reach(
+        url=url,
+        headers=headers,
+        oauth=oauth,
+        ca=table.ca,
+        cert=table.cert,
+        key=table.key,
+        hosts=table.hosts,
+        private=table.private,
+    )

@@ -9,7 +9,7 @@ import trio
 
 from tooldispatchd.catalog.rest.declared import ApiCredentials
 from tooldispatchd.catalog.restspecs import RestApiSpec
-from tooldispatchd.http.reach import Reach
+from tooldispatchd.http.reach import reach_by
 
 # Some megabytes over a slow line.
 FETCH_S: Final = 120.0
@@ -32,15 +32,7 @@ async def fetch_document(url: str, api: RestApiSpec, credentials: ApiCredentials
 
     try:
         is_own = bool(api.base_url) and place(api.base_url).origin == place(url).origin
-        reach = Reach(
-            url=url,
-            headers=credentials.headers if is_own else (),
-            ca=api.ca,
-            cert=api.cert,
-            key=api.key,
-            hosts=api.hosts,
-            private=api.private,
-        )
+        reach = reach_by(api, url, credentials.headers if is_own else ())
         with trio.fail_after(FETCH_S):
             async with (
                 HttpWire(reach, max_bytes=max_bytes, max_redirects=MAX_REDIRECTS) as wire,

@@ -26,7 +26,7 @@ from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import OAuthSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.catalog.workspaces import needs_workspace
-from tooldispatchd.http.reach import OAuth, Reach
+from tooldispatchd.http.reach import OAuth, Reach, reach_by
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.keeper import Keeper, ServerHandle
@@ -516,13 +516,4 @@ def reach_of(binding: Binding) -> Reach | None:
             scopes=wanted.scopes,
             redirect_port=wanted.redirect_port,
         )
-    return Reach(
-        url=spec.url,
-        headers=credentials.headers,
-        oauth=oauth,
-        ca=spec.ca,
-        cert=spec.cert,
-        key=spec.key,
-        hosts=spec.hosts,
-        private=spec.private,
-    )
+    return reach_by(spec, spec.url, credentials.headers, oauth)

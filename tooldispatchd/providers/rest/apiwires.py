@@ -18,7 +18,7 @@ from tooldispatchd.catalog.rest.declared import BuiltRequest, RestApi
 from tooldispatchd.catalog.rest.styles import encode, encode_cookie
 from tooldispatchd.catalog.servers import may_be_secret
 from tooldispatchd.http.places import HttpTarget
-from tooldispatchd.http.reach import OAuth, Reach
+from tooldispatchd.http.reach import OAuth, Reach, reach_by
 from tooldispatchd.http.reply import HttpReply
 from tooldispatchd.http.wire import Authorizer, Debug, HttpWire
 
@@ -116,16 +116,7 @@ def reach_of(api: RestApi) -> Reach:
             token_url=spec.oauth.token_url,
             refresh_token=credentials.refresh_token,
         )
-    return Reach(
-        url=f"{api.origin}/",
-        headers=credentials.headers,
-        oauth=oauth,
-        ca=spec.ca,
-        cert=spec.cert,
-        key=spec.key,
-        hosts=spec.hosts,
-        private=spec.private,
-    )
+    return reach_by(spec, f"{api.origin}/", credentials.headers, oauth)
 
 
 class ApiWires:

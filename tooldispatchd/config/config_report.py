@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Final, cast
@@ -18,7 +18,8 @@ from tooldispatchd.config.key_patterns import Table, entries
 from tooldispatchd.config.mcp_json import McpJson
 from tooldispatchd.config.plumb_files import MaskedText, PlumbFiles
 
-# Enough for any file that was written by hand; the rest of a generated one says the same again.
+# Enough for any file that was written by hand; the rest of a generated one says the same again, and a file that was
+# replaced by another differs in everything.
 MAX_SHOWN: Final = 50
 MAX_VALUE_CHARACTERS: Final = 80
 
@@ -47,6 +48,12 @@ _TOKEN: Final = re.compile(
     ''',
     re.DOTALL | re.VERBOSE,
 )
+
+
+def rest_of(told: Sequence[object]) -> list[str]:
+    """How many there are beyond the first `MAX_SHOWN`, where there are any."""
+    more = len(told) - MAX_SHOWN
+    return [f"and {more} more"] if more > 0 else []
 
 
 class TomlLines:

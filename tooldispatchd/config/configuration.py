@@ -31,7 +31,7 @@ from tooldispatchd.catalog.rest.declared import ApiCredentials, RestApi
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.catalog.specs import Config
-from tooldispatchd.config.config_report import MAX_SHOWN, Finding, Sources, printable
+from tooldispatchd.config.config_report import MAX_SHOWN, Finding, Sources, printable, rest_of
 from tooldispatchd.config.credentials import (
     REACHED,
     Credentials,
@@ -76,8 +76,7 @@ class ConfigError(Exception):
         """The report: what cannot be done, then every problem with its place."""
         file = self.file or Path("configuration")
         shown = [finding.text(file) for finding in self.findings[:MAX_SHOWN]]
-        more = len(self.findings) - len(shown)
-        return "\n".join([self.summary, *shown, *([f"and {more} more"] if more else [])])
+        return "\n".join([self.summary, *shown, *rest_of(self.findings)])
 
     def fields(self) -> list[dict[str, object]]:
         """Every problem for a program; the summary is one where it has no parts."""

@@ -8,12 +8,10 @@ import msgspec
 
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.tools import DeclaredTool
-from tooldispatchd.config.config_report import printable
+from tooldispatchd.config.config_report import MAX_SHOWN, printable, rest_of
 
 # Below a table of a name: a server's environment, say. What differs within one is told as one difference.
 MAX_DEPTH: Final = 3
-# A file that was replaced by another differs in everything.
-MAX_TOLD: Final = 50
 
 
 def differences(before: Catalog, after: Catalog) -> list[str]:
@@ -23,8 +21,7 @@ def differences(before: Catalog, after: Catalog) -> list[str]:
     in a file or the signature of a function, is told of by what it belongs to.
     """
     told = [*_in_tables(_tables(before), _tables(after), ()), *_read_elsewhere(before, after)]
-    more = len(told) - MAX_TOLD
-    return [*told[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]
+    return [*told[:MAX_SHOWN], *rest_of(told)]
 
 
 # Compiled from the others, which are compared; and the masker, which those who read know better.

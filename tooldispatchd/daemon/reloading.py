@@ -21,8 +21,9 @@ import trio
 from tooldispatchd.agent.log import Log
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.children.family import Family
+from tooldispatchd.config.config_report import MAX_SHOWN, rest_of
 from tooldispatchd.config.configuration import ConfigError
-from tooldispatchd.config.difference import MAX_TOLD, differences
+from tooldispatchd.config.difference import differences
 from tooldispatchd.config.stamps import Stamp
 from tooldispatchd.daemon.equipment import Equipment, EquipmentError
 from tooldispatchd.daemon.generations import MAX_LIVING, Generations, PreparedSetup, prepare
@@ -252,8 +253,7 @@ class Reloader:
 def problems_of(error: Exception) -> list[dict[str, object]]:
     """What is wrong, as `ConfigError.fields` has it; of very much only the first."""
     problems = error.fields() if isinstance(error, ConfigError) else [{"why": str(error)}]
-    more = len(problems) - MAX_TOLD
-    return [*problems[:MAX_TOLD], *([{"why": f"and {more} more"}] if more > 0 else [])]
+    return [*problems[:MAX_SHOWN], *({"why": why} for why in rest_of(problems))]
 
 
 def with_fixed(catalog: Catalog, before: Catalog) -> tuple[Catalog, list[str]]:

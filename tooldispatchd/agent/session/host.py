@@ -537,15 +537,12 @@ class ChannelHost:
         if isinstance(message, Parse):
             self._machine.outgoing.append(parsed(message))
             return
-        refusal = refuse_form(message.schemas)
+        agent, refusal = message.agent, refuse_form(message.schemas)
+        if refusal is None:
+            session = self._roster.of(agent) or self._roster.open_silently(agent, line=self._machine.line)
+            refusal = session if isinstance(session, Fault) else session.list_tools(message)
         if refusal is not None:
-            self._fault(refusal, agent=message.agent, line_id=message.id)
-            return
-        session = self._roster.of(message.agent) or self._roster.open_silently(message.agent, line=self._machine.line)
-        if isinstance(session, Fault):
-            self._fault(session, agent=message.agent, line_id=message.id)
-        elif (refusal := session.list_tools(message)) is not None:
-            self._fault(refusal, agent=message.agent, line_id=message.id)
+            self._fault(refusal, agent=agent, line_id=message.id)
 
     def _administer(self, asked: AdminReq) -> None:
         admin = self._services.admin

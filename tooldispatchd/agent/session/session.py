@@ -462,11 +462,6 @@ class Session:
     # --- what its calls need ---
 
     @property
-    def hearer(self) -> Events | None:
-        """What tells whoever wants to hear of its calls."""
-        return self.events
-
-    @property
     def opening_limit_s(self) -> float:
         """How long a call may wait for the servers."""
         return self.toolset.opening_limit_s

@@ -4,7 +4,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import median
 from typing import Final
 
@@ -16,39 +16,34 @@ from benchmarks.harness import (
     Bar,
     BenchmarkError,
     Call,
-    ClientResult,
     Server,
     Table,
     client_words,
-    load,
     load_generator,
     micros,
-    on_cores,
-    rotated,
     run_alone,
     run_peer,
     start_daemon,
-    thousands,
 )
+from benchmarks.turns import COLUMNS, DAEMON, Rounds, direct, on_one_core, rows_of, take_turns, through
 
 CONFIG: Final = f"""
 [mcp.thin]
 command = {msgspec.json.encode(sys.executable).decode()}
 args = [{msgspec.json.encode(str(PEERS / "thin_mcp.py")).decode()}]
+# The largest of the results is to come whole.
+max_output = 100_000_000
 [agents.default]
 mcp = ["thin"]
 """
 TEXT: Final = "what did the survey of bees find"
 ECHO: Final = Call("thin:echo", f'{{"text":"{TEXT}"}}', TEXT)
 
-DAEMON: Final = "through the daemon"
 LEAN: Final = "lean blocking loop, direct"
 SDK: Final = "official SDK's client, direct"
 CPU_BARS_US: Final = {1: 80.0, 32: 30.0}
 BLOB_BARS: Final = {5_000_000: (None, 50.0), 50_000_000: (1.0, 250.0)}
 """Bytes of one result: seconds of its call at most, and milliseconds that another agent's ping may take meanwhile."""
-
-Rounds = dict[str, list[ClientResult]]
 
 
 class BlobResult(msgspec.Struct, frozen=True):
@@ -71,18 +66,22 @@ def measure(quick: bool) -> Table:
     with load_generator() as generator, start_daemon(CONFIG) as daemon:
         found = {}
         for in_flight in CPU_BARS_US:
-            # As in `front`: with one call in flight a chain of processes takes turns, and waking idle cores would cost
-            # more than what is measured. What each client starts inherits its core.
-            with on_cores([daemon], shared=True) if in_flight == 1 else contextlib.nullcontext():
-                found[in_flight] = _measure_echo(generator, daemon, in_flight, rounds, seconds)
+            words = (str(in_flight), str(seconds))
+            clients = {
+                DAEMON: through(generator, daemon, ECHO, in_flight=in_flight, seconds=seconds),
+                LEAN: direct("lean_client.py", *words),
+                SDK: direct("sdk_client.py", *words),
+            }
+            with on_one_core((daemon,), in_flight):
+                found[in_flight] = take_turns(clients, rounds)
         # A smoke run leaves the largest out: it would take longer than all the rest.
         sizes = [size for size in BLOB_BARS if not quick or size < 10_000_000]
         blobs = [_measure_blob(daemon, size, 1 if quick else 3) for size in sizes]
     return Table(
         title="Calls to an MCP server over stdio",
         program="mcp_stdio",
-        columns=("client", "in flight", "calls/s", "p50 us", "CPU us/call"),
-        rows=[row for in_flight, each in found.items() for row in _rows(in_flight, each)]
+        columns=COLUMNS,
+        rows=[row for in_flight, each in found.items() for row in rows_of(each, in_flight)]
         + [row for rows, _bars in blobs for row in rows],
         bars=_cpu_bars(found) + [bar for _rows, bars in blobs for bar in bars],
         notes=(
@@ -90,36 +89,6 @@ def measure(quick: bool) -> Table:
             "CPU us/call: of the daemon alone, or of the client that stands in its place; the server's is left out.",
         ),
     )
-
-
-def _measure_echo(generator: list[str], daemon: Server, in_flight: int, rounds: int, seconds: float) -> Rounds:
-    words = (str(in_flight), str(seconds))
-
-    def through_daemon() -> ClientResult:
-        return load(generator, daemon, ECHO, connections=1, in_flight=in_flight, seconds=seconds).as_client()
-
-    def direct(program: str) -> Callable[[], ClientResult]:
-        return lambda: run_peer(client_words(program, *words), ClientResult)
-
-    clients = {DAEMON: through_daemon, LEAN: direct("lean_client.py"), SDK: direct("sdk_client.py")}
-    found: Rounds = {label: [] for label in clients}
-    for number in range(rounds):
-        for label in rotated(list(clients), number):
-            found[label].append(clients[label]())
-    return found
-
-
-def _rows(in_flight: int, found: Rounds) -> list[tuple[str, ...]]:
-    return [
-        (
-            label,
-            str(in_flight),
-            thousands(median(each.calls_per_s for each in results)),
-            micros(median(each.p50_us for each in results)),
-            micros(median(each.cpu_us for each in results)),
-        )
-        for label, results in found.items()
-    ]
 
 
 def _cpu_bars(found: dict[int, Rounds]) -> list[Bar]:
@@ -139,7 +108,7 @@ def _measure_blob(daemon: Server, size: int, rounds: int) -> tuple[list[tuple[st
         pings: list[PingResult] = []
         with _pinging(daemon, pings):
             took_s = median(_time_blob(agent, size) for _ in range(rounds))
-    direct = run_peer(client_words("lean_client.py", "blob", str(size), str(rounds)), BlobResult)
+    alone = run_peer(client_words("lean_client.py", "blob", str(size), str(rounds)), BlobResult)
     name = f"{size // 1_000_000} MB result"
     bar_s, bar_ms = BLOB_BARS[size]
     worst_ms = pings[0].worst_ms
@@ -149,7 +118,7 @@ def _measure_blob(daemon: Server, size: int, rounds: int) -> tuple[list[tuple[st
         bars.insert(0, Bar(f"{name}: the call", f"≤ {bar_s:.0f} s", f"{took_s:.2f} s", took_s <= bar_s))
     rows: list[tuple[str, ...]] = [
         (f"{name}, {label}", "1", f"{1 / seconds:.1f}", micros(seconds * 1e6), "")
-        for label, seconds in ((DAEMON, took_s), (LEAN, direct.seconds))
+        for label, seconds in ((DAEMON, took_s), (LEAN, alone.seconds))
     ]
     return rows, bars
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from statistics import median
 from typing import Final
 
@@ -16,17 +15,15 @@ from benchmarks.harness import (
     ClientResult,
     Server,
     Table,
-    client_words,
-    load,
     load_generator,
     median_ratio,
     micros,
-    rotated,
     run_alone,
     run_peer,
     scratch,
     start_daemon,
 )
+from benchmarks.turns import Client, Rounds, direct, take_turns, through
 
 INPUT: Final = '{"text":"what did the survey of bees find"}'
 
@@ -80,9 +77,6 @@ CONTENDERS: Final = (
 )
 PEERS_OF: Final = {BARE: BARE, TRIO: BARE, FORK: FORK, PYTHON: FORK}
 
-Rounds = dict[str, list[ClientResult]]
-Runner = Callable[[], ClientResult]
-
 
 def measure(quick: bool) -> Table:
     """Time of a call one at a time, and with eight at once."""
@@ -92,7 +86,7 @@ def measure(quick: bool) -> Table:
     with load_generator() as generator, start_daemon("\n".join(map(_table, tools))) as daemon:
         _warm_up(daemon, tools)
         found = {
-            in_flight: _measure(_runners(generator, daemon, tools, in_flight, seconds), rounds)
+            in_flight: take_turns(_runners(generator, daemon, tools, in_flight, seconds), rounds)
             for in_flight in IN_FLIGHT
         }
     against = {each.label: each.against for each in CONTENDERS} | PEERS_OF
@@ -138,33 +132,17 @@ def _warm_up(daemon: Server, tools: list[Contender]) -> None:
 
 def _runners(
     generator: list[str], daemon: Server, tools: list[Contender], in_flight: int, seconds: float
-) -> dict[str, Runner]:
-    def through_daemon(name: str) -> Runner:
-        call = Call(name, INPUT, INPUT)
-        return lambda: load(generator, daemon, call, connections=1, in_flight=in_flight, seconds=seconds).as_client()
+) -> dict[str, Client]:
+    def through_daemon(name: str) -> Client:
+        return through(generator, daemon, Call(name, INPUT, INPUT), in_flight=in_flight, seconds=seconds)
 
     shape = (str(in_flight), str(seconds))
-
-    def spawning(kind: str) -> Runner:
-        return lambda: run_peer(client_words("spawn_client.py", kind, *shape), ClientResult)
-
-    def forking() -> ClientResult:
-        return run_peer([sys.executable, "-m", "benchmarks.peers.fork_client", *shape], ClientResult)
-
     return {each.label: through_daemon(each.name) for each in tools} | {
-        BARE: spawning("bare"),
-        TRIO: spawning("trio"),
-        FORK: forking,
-        PYTHON: spawning("python"),
+        BARE: direct("spawn_client.py", "bare", *shape),
+        TRIO: direct("spawn_client.py", "trio", *shape),
+        FORK: lambda: run_peer([sys.executable, "-m", "benchmarks.peers.fork_client", *shape], ClientResult),
+        PYTHON: direct("spawn_client.py", "python", *shape),
     }
-
-
-def _measure(runners: dict[str, Runner], rounds: int) -> Rounds:
-    found: Rounds = {label: [] for label in runners}
-    for number in range(rounds):
-        for label in rotated(list(runners), number):
-            found[label].append(runners[label]())
-    return found
 
 
 def _times_us(in_flight: int, results: list[ClientResult]) -> list[float]:

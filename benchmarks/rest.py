@@ -1,42 +1,29 @@
 """Requests to a thin HTTP API: as a tool through the daemon, and by httpx2 directly."""
 
-import contextlib
-from statistics import median
 from typing import Final
 
 from benchmarks.harness import (
     Bar,
     Call,
-    ClientResult,
     Table,
-    client_words,
-    load,
     load_generator,
     median_ratio,
-    micros,
-    on_cores,
-    rotated,
     run_alone,
-    run_peer,
     start_daemon,
     start_port_peer,
-    thousands,
 )
+from benchmarks.turns import COLUMNS, DAEMON, Rounds, direct, on_one_core, rows_of, take_turns, through
 
 CONFIG: Final = """
 [tools.weather]
 type = "{{city: string, units?: string, days?: int}} -> json"
 rest = {{ url = "http://127.0.0.1:{port}/v1/weather/${{parameters.city}}" }}
 """
-INPUT: Final = '{"city":"Paris","units":"metric","days":3}'
+WEATHER: Final = Call("weather", '{"city":"Paris","units":"metric","days":3}', "")
 IN_FLIGHT: Final = (1, 32)
 
-DAEMON: Final = "through the daemon"
 HTTPX2: Final = "httpx2, direct"
-CLIENTS: Final = (DAEMON, HTTPX2)
 ONE_AT_A_TIME: Final = 1.5
-
-Rounds = dict[str, list[ClientResult]]
 
 
 def measure(quick: bool) -> Table:
@@ -50,25 +37,17 @@ def measure(quick: bool) -> Table:
     ):
         url = f"http://127.0.0.1:{api.path}/v1/weather/Paris"
         for in_flight in IN_FLIGHT:
-            results: Rounds = {label: [] for label in CLIENTS}
-            # As over stdio: a chain that takes turns shares one core, so that none is woken.
-            with on_cores([daemon, api], shared=True) if in_flight == 1 else contextlib.nullcontext():
-                for number in range(rounds):
-                    for label in rotated(CLIENTS, number):
-                        if label == DAEMON:
-                            shape = {"connections": 1, "in_flight": in_flight}
-                            call = Call("weather", INPUT, "")
-                            each = load(generator, daemon, call, **shape, seconds=seconds).as_client()
-                        else:
-                            words = client_words("httpx2_client.py", str(in_flight), str(seconds), url)
-                            each = run_peer(words, ClientResult)
-                        results[label].append(each)
-            found[in_flight] = results
+            clients = {
+                DAEMON: through(generator, daemon, WEATHER, in_flight=in_flight, seconds=seconds),
+                HTTPX2: direct("httpx2_client.py", str(in_flight), str(seconds), url),
+            }
+            with on_one_core((daemon, api), in_flight):
+                found[in_flight] = take_turns(clients, rounds)
     return Table(
         title="Requests to an HTTP API",
         program="rest",
-        columns=("client", "in flight", "calls/s", "p50 us", "CPU us/call"),
-        rows=[row for in_flight, each in found.items() for row in _rows(in_flight, each)],
+        columns=COLUMNS,
+        rows=[row for in_flight, each in found.items() for row in rows_of(each, in_flight)],
         bars=[_bar(in_flight, each) for in_flight, each in found.items()],
         notes=(
             "Through the daemon: an agent's line, the input checked, the request, the answer read, a line back.",
@@ -77,21 +56,8 @@ def measure(quick: bool) -> Table:
     )
 
 
-def _rows(in_flight: int, found: Rounds) -> list[tuple[str, ...]]:
-    return [
-        (
-            label,
-            str(in_flight),
-            thousands(median(each.calls_per_s for each in results)),
-            micros(median(each.p50_us for each in results)),
-            micros(median(each.cpu_us for each in results)),
-        )
-        for label, results in found.items()
-    ]
-
-
 def _bar(in_flight: int, found: Rounds) -> Bar:
-    daemon, httpx2 = ([1 / each.calls_per_s for each in found[label]] for label in CLIENTS)
+    daemon, httpx2 = ([1 / each.calls_per_s for each in found[label]] for label in (DAEMON, HTTPX2))
     ratio = median_ratio(daemon, httpx2)
     most = ONE_AT_A_TIME if in_flight == 1 else 1.0
     what = f"HTTP API, {in_flight} in flight, time of a call through the daemon, of httpx2's"

@@ -22,6 +22,7 @@ from typing import Final
 
 import pytest
 
+from tests.config.test_foreign_requests import EXAMPLES
 from tests.daemon.spawned import Agent
 from tests.rest.recording import answer, recording
 from tests.seeds.model_api import model_api, says
@@ -261,28 +262,8 @@ def test_the_sample_of_a_stream_works_as_it_is_written(tmp_path: Path) -> None:
         b'data: {"type": "token", "content": " world"}\n'
         b'data: {"type": "done", "answer": "Hello world"}\n'
     )
-    entry = {
-        "method": "POST",
-        "url": "https://api.example.com/chat",
-        "bodyTemplate": {"message": "${parameters.message}"},
-        "streaming": {
-            "mode": "json-stream",
-            "linePrefix": "data: ",
-            "discriminatorField": "type",
-            "doneValue": "done",
-            "tokenField": "content",
-            "tokenValue": "token",
-            "answerField": "answer",
-            "timeoutMs": 60000,
-        },
-        "parametersSchema": {
-            "type": "object",
-            "properties": {"message": {"type": "string"}},
-            "required": ["message"],
-        },
-    }
     with recording(lambda _request: [answer(shown, media_type="text/event-stream")]) as api:
-        text = json.dumps({"restTools": {"chat": entry}}).replace("https://api.example.com", api.url)
+        text = json.dumps({"restTools": {"chat": EXAMPLES["chat"]}}).replace("https://api.example.com", api.url)
         with (
             seeded(tmp_path, 'mcp_json = ["ai-agent.json"]\n', {"ai-agent.json": text}) as daemon,
             daemon.agent() as agent,

@@ -18,6 +18,7 @@ from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Path, Problem, cut
 from tooldispatchd.catalog.specs import InputMode, ProcessSpec, ToolSpec
+from tooldispatchd.catalog.templates import take_apart
 from tooldispatchd.catalog.types import JSON, UNIT, Field, ListOf, Primitive, Product, Record, Type, show
 
 STRING: Final = Primitive("string")
@@ -115,29 +116,19 @@ Moded = ToolSpec | ProcessSpec
 
 def parse_template(text: str) -> Template:
     """The template that `text` says. Raises `TemplateError`."""
-    parts: list[str | Slot | Each | Flag] = []
-    place, literal = 0, ""
-    for sign in _SIGNS.finditer(text):
-        literal += text[place : sign.start()]
-        place = sign.end()
-        if sign["dollar"]:
-            literal += "$"
-        elif sign["broken"] or not sign["field"] or (sign["each"] and sign["flag"]):
-            raise TemplateError('"${" begins no field that can be read')
-        elif sign["flag"] == "?":
-            raise TemplateError(f'"${{{sign["field"]}?}}" says no text that is to stand there')
-        else:
-            if literal:
-                parts.append(literal)
-            name = sign["field"]
-            parts.append(Flag(name, sign["text"]) if sign["flag"] else Each(name) if sign["each"] else Slot(name))
-            literal = ""
-    literal += text[place:]
-    if literal or not parts:
-        parts.append(literal)
+    parts = take_apart(text, _SIGNS, _place_of)
     if sum(isinstance(part, Each) for part in parts) > 1:
         raise TemplateError('an argument has one list at most, and "..." stands here more than once')
-    return Template(tuple(parts))
+    return Template(parts or ("",))
+
+
+def _place_of(sign: re.Match[str]) -> Slot | Each | Flag:
+    name = sign["field"]
+    if sign["broken"] or not name or (sign["each"] and sign["flag"]):
+        raise TemplateError('"${" begins no field that can be read')
+    if sign["flag"] == "?":
+        raise TemplateError(f'"${{{name}?}}" says no text that is to stand there')
+    return Flag(name, sign["text"]) if sign["flag"] else Each(name) if sign["each"] else Slot(name)
 
 
 def untyped_source(spec: Moded) -> Type:
@@ -307,8 +298,3 @@ def _variable_problem(name: str, spec: Moded) -> str | None:
     if name in spec.env:
         return f"env.{name} sets it too"
     return None
-
-
-def text_of(value: object) -> str:
-    """A string itself, any other value its JSON without spaces."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

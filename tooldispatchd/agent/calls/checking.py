@@ -17,9 +17,9 @@ from tooldispatchd.calls.content import AnswerHead, of_json, of_parts, read_answ
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.outcome import Answer, Outcome, Unread, UnreadableError
 from tooldispatchd.calls.violations import fault_of
-from tooldispatchd.catalog.arguments import text_of
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.schemas import ACCEPT, Check, check_of, is_light, light_size
+from tooldispatchd.catalog.templates import text_of
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.process.reading import read_output

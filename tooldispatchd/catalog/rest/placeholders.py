@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.templates import take_apart
 
 BEGIN: Final = "${parameters."
 _SIGNS: Final = re.compile(r"\$(?:(?P<dollar>\$)|\{parameters\.(?P<name>[^{}]+)\})")
@@ -33,20 +34,7 @@ Parts = tuple[str | ParameterSlot, ...]
 
 def parse_parts(text: str) -> Parts:
     """The parts of a text; none of an empty one."""
-    parts: list[str | ParameterSlot] = []
-    place, literal = 0, ""
-    for sign in _SIGNS.finditer(text):
-        literal += text[place : sign.start()]
-        place = sign.end()
-        if sign["dollar"]:
-            literal += "$"
-            continue
-        if literal:
-            parts.append(literal)
-        parts.append(ParameterSlot(sign["name"]))
-        literal = ""
-    literal += text[place:]
-    return (*parts, literal) if literal else tuple(parts)
+    return take_apart(text, _SIGNS, lambda sign: ParameterSlot(sign["name"]))
 
 
 def slots_of(parts: Parts) -> Iterator[ParameterSlot]:

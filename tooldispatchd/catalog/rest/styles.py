@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from tooldispatchd.catalog.arguments import text_of
+from tooldispatchd.catalog.templates import text_of
 
 # RFC 3986, 2.3. All else is encoded, also what may stand in a path or a query as it is: no parser reads that otherwise.
 _RESERVED: Final = re.compile(r"[^A-Za-z0-9._~-]+")

@@ -8,8 +8,9 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.calls.violations import fault_at
-from tooldispatchd.catalog.arguments import WHOLE, WHOLE_VARIABLE, Each, Feed, Flag, Slot, text_of
+from tooldispatchd.catalog.arguments import WHOLE, WHOLE_VARIABLE, Each, Feed, Flag, Slot
 from tooldispatchd.catalog.pointers import escape
+from tooldispatchd.catalog.templates import text_of
 from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.children.spawn import SpawnError
 from tooldispatchd.wire.faults import Code, Fault

@@ -94,19 +94,7 @@ def build_catalog(
     `tokens` are the digests of those that stand outside of `config`, by profile; `signatures` those of tools that are
     functions, by tool. The schemas of the tools of `described` APIs are known to be such as can be compiled.
     """
-    wrong: list[Problem] = []
-    own: dict[str, bytes] = {}
-    for name, profile in config.agents.items():
-        if profile.token is not None:
-            own[name] = digest_of(profile.token)
-            why = token_problem(profile.token)
-            wrong += [Problem(("agents", name, "token"), why)] if why else []
-        elif (profile.token_env is not None or profile.token_file is not None) and name not in tokens:
-            # It would be open to everyone.
-            wrong.append(Problem(("agents", name), "its token has not been read"))
-    if own:
-        agents = {name: msgspec.structs.replace(profile, token=None) for name, profile in config.agents.items()}
-        config = msgspec.structs.replace(config, agents=agents)
+    config, own, wrong = _without_tokens(config, tokens)
     config = tagged_by_apis(config)
     servers, warnings, problems = build_servers(config)
     apis = build_apis(config)
@@ -143,6 +131,22 @@ def build_catalog(
     told = (config, tools, profiles, processes, servers, tuple(warnings), {**tokens, **own}, specs)
     catalog = Catalog(*told, aliases=aliases_of(config), apis=dict(apis.apis), described=dict(described), traits=traits)
     return msgspec.structs.replace(catalog, rules=rules)
+
+
+def _without_tokens(config: Config, tokens: Mapping[str, bytes]) -> tuple[Config, dict[str, bytes], list[Problem]]:
+    """The configuration without its tokens, their digests by profile, and what is wrong with any."""
+    own: dict[str, bytes] = {}
+    problems: list[Problem] = []
+    for name, profile in config.agents.items():
+        if profile.token is not None:
+            own[name] = digest_of(profile.token)
+            why = token_problem(profile.token)
+            problems += [Problem(("agents", name, "token"), why)] if why else []
+        elif (profile.token_env is not None or profile.token_file is not None) and name not in tokens:
+            # It would be open to everyone.
+            problems.append(Problem(("agents", name), "its token has not been read"))
+    agents = {name: msgspec.structs.replace(profile, token=None) for name, profile in config.agents.items()}
+    return msgspec.structs.replace(config, agents=agents) if own else config, own, problems
 
 
 def _misfit_hooks(config: Config, signatures: Mapping[str, Signature]) -> Iterator[Problem]:

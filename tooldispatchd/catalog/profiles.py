@@ -165,45 +165,42 @@ def build_profiles(
         for name in config.agents
         if name in config.processes and config.processes[name].is_profile
     ]
+    builder = _ProfileBuilder(config, servers, traits)
     profiles: dict[str, Profile] = {}
     if not config.agents:
         whole = tuple(ServerUse(name) for name in config.mcp if servers[name].spec.enabled)
         exposed = tuple(name for name, spec in config.tools.items() if spec.expose is True)
         disabled = tuple(name for name in config.mcp if not servers[name].spec.enabled)
         profiles[DEFAULT_PROFILE] = Profile(DEFAULT_PROFILE, exposed, whole, disabled=disabled)
-    by_prefix, aliases = _by_prefix(servers), aliases_of(config)
-    problems += trait_problems(config, servers)
-    # What its server will say of a tool is not known yet: the session looks again.
-    hoped = {name: (*own, *HINTS) if config.tools[name].mcp is not None else own for name, own in traits.items()}
-    for name, wanted in _all_wanted(config).items():
-        spec, path = wanted.spec, wanted.path
-        # None stands for the whole server.
-        used: dict[str, dict[str, None] | None] = {
-            binding: None for server in wanted.mcp if (binding := binding_of(server, servers)) in servers
+    profiles |= {name: builder.build(name, wanted) for name, wanted in _all_wanted(config).items()}
+    return profiles, [*problems, *trait_problems(config, servers), *builder.problems]
+
+
+class _ProfileBuilder:
+    """Builds profiles, and collects what is wrong with them in `problems`."""
+
+    def __init__(self, config: Config, servers: Mapping[str, Binding], traits: Traits) -> None:
+        self._config = config
+        self._servers = servers
+        self._by_prefix, self._aliases = _by_prefix(servers), aliases_of(config)
+        self._traits = traits
+        # What its server will say of a tool is not known yet: the session looks again.
+        self._hoped = {
+            name: (*own, *HINTS) if config.tools[name].mcp is not None else own for name, own in traits.items()
         }
-        tools: dict[str, None] = {}
-        for index, entry in enumerate(wanted.tools):
-            where = (*path, "tools", index)
-            problem = _entry_problem(entry, where, config, aliases=aliases, servers=servers, by_prefix=by_prefix)
-            if problem is not None:
-                problems.append(problem)
-            elif ":" in entry:
-                prefix, tool = split_name(entry)
-                only = used.setdefault(by_prefix[prefix], {})
-                if only is not None:
-                    only[tool] = None
-            else:
-                found = declared_names(entry, config, aliases)
-                tools |= dict.fromkeys(found)
-                problems += [] if spec.jobs else [Problem(where, each, value=entry) for each in _jobs_in(found, config)]
-        problems += _unknown_owners(spec, path)
+        self.problems: list[Problem] = []
+
+    def build(self, name: str, wanted: _Wanted) -> Profile:
+        """The profile; what is wrong in it is left out."""
+        spec, path, servers = wanted.spec, wanted.path, self._servers
+        tools, used = self._chosen(wanted)
         wrong = problems_of(spec, path)
-        problems += wrong
+        self.problems += [*_unknown_owners(spec, path), *wrong]
         enabled = {server: only for server, only in used.items() if servers[server].spec.enabled}
-        offered, uses = _allowed(tuple(tools), _uses(enabled), spec.allow, servers, hoped)
-        offered, uses = _denied(offered, uses, spec.deny, servers, traits)
-        problems += _hidden_by_search(spec, path, offered)
-        profiles[name] = Profile(
+        offered, uses = _allowed(tools, _uses(enabled), spec.allow, servers, self._hoped)
+        offered, uses = _denied(offered, uses, spec.deny, servers, self._traits)
+        self.problems += _hidden_by_search(spec, path, offered)
+        return Profile(
             name,
             offered,
             uses,
@@ -221,7 +218,59 @@ def build_profiles(
             workspaces=spec.workspaces,
             admin=spec.admin,
         )
-    return profiles, problems
+
+    def _chosen(self, wanted: _Wanted) -> tuple[tuple[str, ...], dict[str, dict[str, None] | None]]:
+        """The declared tools that it names, and of each server the names; None stands for the whole server."""
+        servers = (binding_of(server, self._servers) for server in wanted.mcp)
+        used: dict[str, dict[str, None] | None] = {server: None for server in servers if server in self._servers}
+        tools: dict[str, None] = {}
+        for index, entry in enumerate(wanted.tools):
+            path = (*wanted.path, "tools", index)
+            problem = self._entry_problem(entry, path)
+            if problem is not None:
+                self.problems.append(problem)
+            elif ":" in entry:
+                prefix, tool = split_name(entry)
+                only = used.setdefault(self._by_prefix[prefix], {})
+                if only is not None:
+                    only[tool] = None
+            else:
+                found = declared_names(entry, self._config, self._aliases)
+                tools |= dict.fromkeys(found)
+                wrong = () if wanted.spec.jobs else _jobs_in(found, self._config)
+                self.problems += [Problem(path, why, value=entry) for why in wrong]
+        return tuple(tools), used
+
+    def _entry_problem(self, entry: str, path: Path) -> Problem | None:
+        """Why a profile cannot have what stands at `path` of its `tools`, or None where it can."""
+        if ":" not in entry:
+            if is_glob(entry):
+                found = declared_names(entry, self._config, {})
+                return None if found else Problem(path, "no tool in [tools] matches this pattern", value=entry)
+            declared = self._config.tools.get(self._aliases.get(entry, entry))
+            if declared is not None:
+                why = f"tools.{entry} has expose = false: it is there for chains only"
+                return Problem(path, why, value=entry) if declared.expose is False else None
+            if entry in self._config.processes:
+                why = f"no such tool in [tools]: {entry} is a process; a tool can be made of it"
+                return Problem(path, why, value=entry)
+            return Problem(path, "no such tool in [tools]", value=entry, nearest=nearest(entry, self._config.tools))
+        prefix, tool = split_name(entry)
+        if prefix not in self._by_prefix:
+            close = nearest(prefix, self._by_prefix)
+            return Problem(path, NO_SUCH_SERVER, value=entry, nearest=close and f"{close}:{tool}")
+        server = self._by_prefix[prefix]
+        spec = self._servers[server].spec
+        table = f"mcp.{server}." if server in self._config.mcp else "the server's "
+        if NameList(spec.deny).admits(tool):
+            return Problem(path, f"{table}deny takes this tool away", value=entry)
+        if spec.allow is not None and not is_glob(tool) and not NameList(spec.allow).admits(tool):
+            return Problem(path, f"{table}allow does not have this tool", value=entry)
+        if spec.tools is not None and not _may_be_among(spec.tools, tool):
+            close = nearest(tool, spec.tools)
+            why = f"{table}tools does not list this tool"
+            return Problem(path, why, value=entry, nearest=close and f"{prefix}:{close}")
+        return None
 
 
 def _unknown_owners(spec: ProfileSpec, path: Path) -> Iterator[Problem]:
@@ -244,46 +293,6 @@ def _jobs_in(tools: Iterable[str], config: Config) -> list[str]:
     """Why a profile without jobs cannot have these tools, for each of which that is so."""
     why = 'tools.{} has mode = "background", and this profile has no jobs'
     return [why.format(name) for name in tools if config.tools[name].mode == "background"]
-
-
-def _entry_problem(
-    entry: str,
-    path: Path,
-    config: Config,
-    *,
-    aliases: Mapping[str, str],
-    servers: Mapping[str, Binding],
-    by_prefix: Mapping[str, str],
-) -> Problem | None:
-    """Why a profile cannot have what stands at `path` of its `tools`, or None where it can."""
-    if ":" not in entry:
-        if is_glob(entry):
-            found = declared_names(entry, config, {})
-            return None if found else Problem(path, "no tool in [tools] matches this pattern", value=entry)
-        declared = config.tools.get(aliases.get(entry, entry))
-        if declared is not None:
-            why = f"tools.{entry} has expose = false: it is there for chains only"
-            return Problem(path, why, value=entry) if declared.expose is False else None
-        if entry in config.processes:
-            why = f"no such tool in [tools]: {entry} is a process; a tool can be made of it"
-            return Problem(path, why, value=entry)
-        return Problem(path, "no such tool in [tools]", value=entry, nearest=nearest(entry, config.tools))
-    prefix, tool = split_name(entry)
-    if prefix not in by_prefix:
-        close = nearest(prefix, by_prefix)
-        return Problem(path, NO_SUCH_SERVER, value=entry, nearest=close and f"{close}:{tool}")
-    server = by_prefix[prefix]
-    spec = servers[server].spec
-    table = f"mcp.{server}." if server in config.mcp else "the server's "
-    if NameList(spec.deny).admits(tool):
-        return Problem(path, f"{table}deny takes this tool away", value=entry)
-    if spec.allow is not None and not is_glob(tool) and not NameList(spec.allow).admits(tool):
-        return Problem(path, f"{table}allow does not have this tool", value=entry)
-    if spec.tools is not None and not _may_be_among(spec.tools, tool):
-        close = nearest(tool, spec.tools)
-        why = f"{table}tools does not list this tool"
-        return Problem(path, why, value=entry, nearest=close and f"{prefix}:{close}")
-    return None
 
 
 def _all_wanted(config: Config) -> dict[str, _Wanted]:

@@ -145,15 +145,18 @@ def test_a_store_that_is_too_large_loses_its_oldest_records(place: str, tmp_path
     store.close()
 
 
-def test_who_follows_a_file_misses_nothing_when_it_is_put_aside(tmp_path: Path) -> None:
+def test_who_follows_a_file_misses_nothing_when_it_is_put_aside_and_the_next_one_too(tmp_path: Path) -> None:
     store = opened(f"jsonl:{tmp_path / 'audit'}", max_bytes=8_000)
     store.write(calls(1), [])
     reader = open_reader(f"jsonl:{tmp_path / 'audit'}")
     assert ids(reader.latest(ALL, 0)) == ["0"]
     store.write(calls(10, first=1), [])
     store.tidy(NOW)
-    store.write(calls(1, first=11), [])
-    assert ids(reader.news(ALL)) == [str(number) for number in range(1, 12)]
+    store.write(calls(10, first=11), [])
+    store.tidy(NOW + 1)
+    store.write(calls(1, first=21), [])
+    assert ids(reader.news(ALL)) == [str(number) for number in range(1, 22)]
+    assert reader.news(ALL) == []
     store.close()
 
 

@@ -369,10 +369,12 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
+        # One that fails may leave the transaction open: sqlite.org/lang_transaction.html, 2.
+        database.execute("COMMIT")
     except BaseException:
-        database.execute("ROLLBACK")
+        # Unlike the statement this does nothing where SQLite has given the transaction up itself.
+        database.rollback()
         raise
-    database.execute("COMMIT")
 
 
 @contextmanager

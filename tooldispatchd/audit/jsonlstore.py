@@ -170,13 +170,12 @@ class JsonlReader:
         found: list[CallRecord] = []
         inode, offset = self._read
         with _told("read", self._path):
-            if self._path.stat().st_ino != inode:
-                # What came to the former file before it was put aside.
-                for aside in _asides(self._path):
-                    if aside.stat().st_ino == inode:
-                        found += self._in_file(aside, wanted, offset)
-                offset = 0
-            found += self._in_file(self._path, wanted, offset)
+            files = [*_asides(self._path), self._path]
+            # From the file that was read last, which may have been put aside since, as may others after it.
+            while len(files) > 1 and files[0].stat().st_ino != inode:
+                del files[0]
+            for file in files:
+                found += self._in_file(file, wanted, offset if file.stat().st_ino == inode else 0)
         return found
 
     def notes(self, since: float) -> list[StoreNote]:

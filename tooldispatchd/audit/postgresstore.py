@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import islice
 from typing import Final, TypeVar
 
 import msgspec
@@ -267,14 +268,9 @@ class PostgresReader:
 
     def latest(self, wanted: AuditFilter, limit: int) -> list[CallRecord]:
         """The last so many that are wanted, the oldest first."""
-        found: list[CallRecord] = []
         self._last = self._newest()
         with closing(self._records(wanted, f"n <= {self._last}", "DESC")) as records:
-            for record in records:
-                found.append(record)
-                if len(found) == limit:
-                    break
-        return found[::-1]
+            return [*islice(records, limit or None)][::-1]
 
     def all(self, wanted: AuditFilter) -> Iterator[CallRecord]:
         """All that are wanted, the oldest first."""

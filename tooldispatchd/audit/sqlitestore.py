@@ -8,6 +8,7 @@ import os
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -131,10 +132,11 @@ class SqliteStore:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            # One that fails may leave the transaction open: sqlite.org/lang_transaction.html, 2.
+            self._db.execute("COMMIT")
         except BaseException:
             self._db.rollback()
             raise
-        self._db.execute("COMMIT")
 
     def close(self) -> None:
         self._db.close()
@@ -151,15 +153,10 @@ class SqliteReader:
 
     def latest(self, wanted: AuditFilter, limit: int) -> list[CallRecord]:
         """The last so many that are wanted, the oldest first."""
-        found: list[CallRecord] = []
         with _told("read", self._path):
             self._last = self._db.execute("SELECT coalesce(max(n), 0) FROM calls").fetchone()[0]
             with closing(self._records(wanted, f"n <= {self._last}", "DESC")) as records:
-                for record in records:
-                    found.append(record)
-                    if len(found) == limit:
-                        break
-        return found[::-1]
+                return [*islice(records, limit or None)][::-1]
 
     def all(self, wanted: AuditFilter) -> Iterator[CallRecord]:
         """All that are wanted, the oldest first."""

@@ -265,10 +265,13 @@ async def test_a_refusal_repeats_no_secret() -> None:
         await peer.answer(f"{asked.target} {asked.headers}".encode(), "401 x")
 
     api = {"token": "secret-token", "api_key": {"query": "key", "value": "secret key&1"}}
-    rest = {"path": "/t?api_key=inline-secret", "headers": {"X-Auth-Token": "Custom other-secret"}}
+    rest = {
+        "path": "/t?api_key=inline-secret&token=other-secret-and-more",
+        "headers": {"X-Auth-Token": "Custom other-secret"},
+    }
     async with calling_at(script, rest, api=api) as (caller, _):
         answer = await caller.answer()
-    for secret in ("secret-token", "secret%20key", "inline-secret", "other-secret"):
+    for secret in ("secret-token", "secret%20key", "inline-secret", "other-secret", "-and-more"):
         assert secret not in str(answer.content)
 
 

@@ -30,7 +30,7 @@ def link(to: str) -> str:
 
 async def test_pages_by_link_are_joined() -> None:
     script = pages(([1, 2], link("/base/t?page=2&x=1")), ([3], link("?page=3")), ([4], 'Link: </x>; rel="prev"\r\n'))
-    rest = {"method": "POST", "paginate": {"by": "link"}}
+    rest = {"method": "POST", "body": {"a": 1}, "paginate": {"by": "link"}}
     async with calling_at(script, rest, api={"query": {"key": "k"}}) as (caller, server):
         assert await caller.value() == [1, 2, 3, 4]
     assert [f"{asked.method} {asked.target}" for asked in server.asked] == [
@@ -38,6 +38,7 @@ async def test_pages_by_link_are_joined() -> None:
         "GET /base/t?page=2&x=1&key=k",
         "GET /base/t?page=3&key=k",
     ]
+    assert [asked.body for asked in server.asked] == [b'{"a":1}', b"", b""]
 
 
 async def test_pages_by_cursor_are_joined() -> None:

@@ -86,6 +86,9 @@ class Pages:
             return self._with_entry(spec.query or "page", str(spec.first + self.taken))
         if self._cursor is not None:
             return self._with_entry(spec.query or "cursor", self._cursor)
+        if spec.by == "link" and self.taken:
+            # Nothing is sent along to get a place.
+            return msgspec.structs.replace(self._request, body=b"", media_type=None)
         return self._request
 
     def has_more(self, page: ReadPage, headers: Mapping[str, str], url: str) -> tuple[bool, str | None]:

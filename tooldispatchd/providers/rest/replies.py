@@ -175,7 +175,8 @@ def refused(
     is_json = media_type.endswith(("/json", "+json"))
     if body.strip() and (is_json or not media_type or _TEXTS.fullmatch(media_type) is not None):
         text = text_in(body, charset).strip()
-        for secret in secrets:
+        # The longest first: another may be a part of it, and would leave the rest.
+        for secret in sorted(secrets, key=len, reverse=True):
             if len(secret) >= _MIN_SECRET:
                 text = text.replace(secret, "…")
         said["body"] = text if len(text) <= MAX_REFUSAL_CHARS else f"{text[:MAX_REFUSAL_CHARS]}…"

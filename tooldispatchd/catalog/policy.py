@@ -74,13 +74,7 @@ def policy_of(
     What it says is what its server says of it, or its annotations, or of a request its method; one that `says_harmless`
     destroys nothing.
     """
-    tables: dict[Owner, PolicyTable] = {}
-    if tool is not None:
-        spec = tables["tools", tool] = config.tools[tool]
-        if spec.rest is not None and spec.rest.api in config.rest:
-            tables["rest", spec.rest.api] = config.rest[spec.rest.api]
-    if server is not None:
-        tables["mcp", server.name] = server.spec
+    tables = _tables_of(config, tool, server)
     # Of an API's tools each has its own rules and sizes.
     own_tables = {owner: table for owner, table in tables.items() if not isinstance(table, RestApiSpec)}
     ruling: dict[Owner, ToolSpec | McpSpec | ProfileSpec] = {**own_tables}
@@ -116,6 +110,18 @@ def policy_of(
         overflow=next((spec.overflow for spec in sized if spec.overflow is not None), None),
         has_budget=profile is not None and has_budget(profile),
     )
+
+
+def _tables_of(config: Config, tool: str | None, server: Binding | None) -> dict[Owner, PolicyTable]:
+    """The tables of a tool, the nearest first."""
+    tables: dict[Owner, PolicyTable] = {}
+    if tool is not None:
+        spec = tables["tools", tool] = config.tools[tool]
+        if spec.rest is not None and spec.rest.api in config.rest:
+            tables["rest", spec.rest.api] = config.rest[spec.rest.api]
+    if server is not None:
+        tables["mcp", server.name] = server.spec
+    return tables
 
 
 def has_budget(profile: ProfileSpec) -> bool:

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -89,17 +90,21 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print(f"{path}: fine: {', '.join(counts)}")
     # Where no profile asks for anything there is nothing to compare.
-    for name, profile in catalog.profiles.items() if catalog.is_protected or arguments.explain else ():
-        owners = [f"uid {uid}" for uid in sorted(profile.uids or ())] + [
-            f"gid {gid}" for gid in sorted(profile.gids or ())
-        ]
-        asked = [*(["a token"] if name in catalog.tokens else []), *([" or ".join(owners)] if owners else [])]
-        needs = f"needs {' and '.join(asked)}" if asked else "open to everyone who may connect"
-        at = f" ({loaded.where(('agents', name))})" if arguments.explain and name in catalog.config.agents else ""
-        print(f"    profile {name}: {needs}{printable(at)}")
+    if catalog.is_protected or arguments.explain:
+        for name, profile in catalog.profiles.items():
+            needs = _needs(profile.uids or (), profile.gids or (), has_token=name in catalog.tokens)
+            at = f" ({loaded.where(('agents', name))})" if arguments.explain and name in catalog.config.agents else ""
+            print(f"    profile {name}: {needs}{printable(at)}")
     for line in (*explain(catalog, loaded.where), *explain_places(catalog)) if arguments.explain else ():
         print(f"    {printable(line)}")
     return 0
+
+
+def _needs(uids: Iterable[int], gids: Iterable[int], *, has_token: bool) -> str:
+    """What somebody needs to open a profile."""
+    owners = [*(f"uid {uid}" for uid in sorted(uids)), *(f"gid {gid}" for gid in sorted(gids))]
+    asked = [*(["a token"] if has_token else []), *([" or ".join(owners)] if owners else [])]
+    return f"needs {' and '.join(asked)}" if asked else "open to everyone who may connect"
 
 
 def _print_json(problems: list[dict[str, object]], warnings: list[str]) -> None:

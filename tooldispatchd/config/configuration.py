@@ -136,12 +136,7 @@ def load(
     # Of a token that could not be read, and of a user who is not there, the catalog would tell once more.
     told = {path for problem in credentials.problems for path in (problem.path, problem.path[:2])}
     problems = [] if isinstance(catalog, Catalog) else [each for each in catalog if each.path not in told]
-    pem_problems: Iterable[Problem] = ()
-    if any(True for server in REACHED for key in ("ca", "cert") for _ in places(table, (*server, key))):
-        from tooldispatchd.config.pem_files import check_pem_files  # noqa: PLC0415  # OpenSSL is loaded with it
-
-        pem_problems = check_pem_files(table)
-    _refuse(sources, [*credentials.problems, *pem_problems, *problems])
+    _refuse(sources, [*credentials.problems, *_pem_problems(table), *problems])
     assert isinstance(catalog, Catalog)
     store = catalog.config.audit.store or ""
     if is_database(store) and find_spec("psycopg") is None:
@@ -166,6 +161,14 @@ def load(
     )
     digest = hashlib.sha256(sources.text.encode()).hexdigest()
     return Loaded(finished, sources.where, sources.origin, sources.files, sources.table, digest)
+
+
+def _pem_problems(table: Table) -> Iterable[Problem]:
+    if not any(True for server in REACHED for key in ("ca", "cert") for _ in places(table, (*server, key))):
+        return ()
+    from tooldispatchd.config.pem_files import check_pem_files  # noqa: PLC0415  # OpenSSL is loaded with it
+
+    return check_pem_files(table)
 
 
 def read_openapi(path: Path, environ: Mapping[str, str], name: str) -> tuple[OpenApiSpec, ApiCredentials]:

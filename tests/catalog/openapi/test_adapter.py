@@ -79,6 +79,17 @@ def test_an_operation_that_is_named_and_cannot_be_a_tool_is_a_problem() -> None:
     assert named.problems == (Problem(("operations", 0), f"TRACE /x cannot be a tool: {why}", value="trace"),)
 
 
+def test_of_an_operation_that_is_no_tool_in_the_end_nothing_is_told_but_that() -> None:
+    union = {"anyOf": [{"type": "object", "properties": {str(n): {}}} for n in range(600)]}
+    parameters = [
+        {"name": "large", "in": "query", "content": {"application/json": {"schema": union}}},
+        {"name": "odd", "in": "query", "style": "odd", "schema": {"type": "string"}},
+    ]
+    made = adapted(document({"/x": {"get": {"parameters": parameters}}}))
+    assert [each.operation for each in made.left_out] == ["GET /x"]
+    assert (made.operations, made.notes) == ({}, {})
+
+
 @pytest.mark.parametrize(
     ("paths", "names"),
     [

@@ -161,6 +161,7 @@ class _Adapter:
         for name, why in self._around.conversion.unusable(inputs).items():
             self._leave_out(operations[name], why)
             del tools[name]
+            notes.pop(name, None)
         return AdaptedApi(
             {"base_url": self._around.base_url},
             tools,

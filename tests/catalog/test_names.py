@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from tooldispatchd.catalog.names import (
     declared_name_problem,
     default_prefix,
+    free_name,
     is_server_tool_name,
     nearest,
     prefixed,
@@ -114,3 +115,10 @@ def test_the_nearest_known_name_is_offered(name: str, known: list[str], found: s
 
 def test_only_the_first_two_thousand_known_names_are_looked_at() -> None:
     assert nearest("search", ["x"] * 2_000 + ["search"]) is None
+
+
+def test_a_name_that_is_taken_gets_the_next_number_however_many_have_it() -> None:
+    taken: dict[str, int] = {}
+    assert [free_name(name, taken) for name in ("a", "a", "a_2", "a")] == ["a", "a_2", "a_2_2", "a_3"]
+    # Each would try all numbers before it.
+    assert [free_name("a", taken) for _ in range(20_000)][-1] == "a_20003"

@@ -96,3 +96,16 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         if likeness > best_likeness or (best is None and likeness >= LIKENESS):
             best, best_likeness = other, likeness
     return best
+
+
+def free_name(wanted: str, taken: dict[str, int]) -> str:
+    """The name, with a number behind it where it is taken; it is from now on. `taken` is this function's alone.
+
+    A number is tried once, so that thousands of one name take no longer than as many of different ones.
+    """
+    name = wanted
+    while name in taken:
+        taken[wanted] += 1
+        name = f"{wanted}_{taken[wanted]}"
+    taken[name] = 1
+    return name

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.globs import NameList, is_glob
-from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.names import free_name, nearest
 from tooldispatchd.catalog.openapi.addresses import address_of
 from tooldispatchd.catalog.openapi.apidocument import (
     ApiDocument,
@@ -144,13 +144,14 @@ class _Adapter:
         tools: dict[str, Object] = {}
         operations: dict[str, Operation] = {}
         notes: dict[str, list[str]] = {}
+        taken: dict[str, int] = {}
         for operation in self._usable(self._chosen(everything)):
             try:
                 tool, left_out = self._tool(operation)
             except UnfitError as error:
                 self._leave_out(operation, str(error))
                 continue
-            name = _free(f"{prefix}_{operation.stem}" if prefix else operation.stem, tools)
+            name = free_name(f"{prefix}_{operation.stem}" if prefix else operation.stem, taken)
             tools[name], operations[name] = tool, operation
             if left_out:
                 notes[name] = left_out
@@ -288,12 +289,3 @@ def supplied_by(spec: OpenApiSpec) -> Supplied:
         has_user=spec.basic is not None,
         has_certificate=spec.cert is not None,
     )
-
-
-def _free(wanted: str, taken: Iterable[str]) -> str:
-    """A name, with a number where another tool has it."""
-    name, number = wanted, 1
-    while name in taken:
-        number += 1
-        name = f"{wanted}_{number}"
-    return name

@@ -17,6 +17,7 @@ from typing import Final, TypeGuard
 
 import msgspec
 
+from tooldispatchd.catalog.names import free_name
 from tooldispatchd.catalog.openapi.apidocument import (
     ApiDocument,
     Object,
@@ -73,6 +74,7 @@ class Conversion:
         self._is_old = is_old
         self._names: dict[str, str] = {}
         self._references: dict[str, str] = {}
+        self._taken: dict[str, int] = {}
         # What each name of `$defs` stands for, its size as JSON, and what it refers to; or why there is nothing.
         self._made: dict[str, Object] = {}
         self._sizes: dict[str, int] = {}
@@ -184,11 +186,7 @@ class Conversion:
         """The name in `$defs` of what a reference leads to."""
         if reference not in self._names:
             last = unescape(unescape_fragment(reference).rpartition("/")[2])
-            wanted = _NO_NAME.sub("_", last)[:64] or "schema"
-            name, number = wanted, 1
-            while name in self._references:
-                number += 1
-                name = f"{wanted}_{number}"
+            name = free_name(_NO_NAME.sub("_", last)[:64] or "schema", self._taken)
             self._names[reference], self._references[name] = name, reference
         return self._names[reference]
 

@@ -544,7 +544,9 @@ class ChannelHost:
         session = self._roster.of(message.agent) or self._roster.open_silently(message.agent, line=self._machine.line)
         if isinstance(session, Fault):
             self._fault(session, agent=message.agent, line_id=message.id)
-        elif (refusal := session.list_tools(message)) is not None:
+        elif session.is_drawn(lambda: self._tell(message), message.schemas) and (
+            refusal := session.list_tools(message)
+        ):
             self._fault(refusal, agent=message.agent, line_id=message.id)
 
     def _administer(self, asked: AdminReq) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
+import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.calls.sessionchannel import Lookup
 from tooldispatchd.agent.faults import switched_off
 from tooldispatchd.agent.tools.passing import SIGN
-from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
+from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, draw_plain, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.selection import EVERY, ToolSelection
 from tooldispatchd.catalog.profiles import Profile
@@ -80,6 +81,22 @@ class Offering:
     def _listed(self, selection: ToolSelection | None) -> dict[str, Plan]:
         listed = self._toolset.listed
         return listed if selection is None else _those_on(listed, selection)
+
+    def draw(self, form: str | None = None) -> bool:
+        """Make ready some of what a list in a form needs, or in that of `hello`; whether it is there as a whole.
+
+        Nothing is kept of it but what all sessions share, so that it is for the first of them alone.
+        """
+        form = form or self._machine.asked.schemas or PLAIN
+        showing = self._showing_in(form)
+        if showing is None:
+            return draw_plain(self.listed.values())
+        return showing.draw(form, self._toolset.plans, self.listed)
+
+    async def draw_all(self, form: str | None) -> None:
+        """Make all of it ready, and let others have their turns between."""
+        while not self.draw(form):
+            await trio.lowlevel.checkpoint()
 
     def shown(self) -> tuple[list[Raw], list[str]]:
         """The tools in the form of `hello`, and what it could not say; their names as it spells them are known now."""

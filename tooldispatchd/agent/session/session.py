@@ -59,6 +59,7 @@ class Session:
     __slots__ = (
         "_changes",
         "_formers",
+        "_has_opened",
         "_host",
         "_is_forced",
         "_is_searched",
@@ -119,7 +120,7 @@ class Session:
         self._questions: Questions | None = None
         self._changes: Changes | None = None
         self._tree: TaskTree | None = None
-        self._is_forced = False
+        self._is_forced = self._has_opened = False
         self._spec = spec  # by what its `hello` has narrowed the profile
         # What is left of generations that it was of; and what gives the one that it is to be of once it has opened.
         self._formers: Formers | None = None
@@ -182,15 +183,16 @@ class Session:
         if self.in_flight is not None:
             self.in_flight.reroute()
         if self.toolset.is_settled and not self._is_over:
-            if self.machine.state is not State.OPENING:
+            if self._has_opened:
                 self.tools_changed()
-            else:
+            elif not self._is_seen or self.is_drawn(self.opened):
+                self._has_opened = True
                 self.machine.apply(Event.OPENED)
                 if self.machine.is_greeted:
                     self.machine.outgoing.append(self._ready())
             if self._next is not None:
                 self.move(self._next)
-        if self.lineage is not None and self.lineage.opened is not None and (self.toolset.is_settled or self._is_over):
+        if self.lineage is not None and self.lineage.opened is not None and not self._is_opening:
             self.lineage.opened.set()
         self._host.flush()
         self.settle()
@@ -199,7 +201,7 @@ class Session:
         """Go on under the latest generation, for calls from now on; or end where that has not its profile any more."""
         machine, runtime = self.machine, latest()
         # A server that is still starting would have to be told to stop: it is waited for.
-        self._next = latest if not self.toolset.is_settled else None
+        self._next = latest if self._is_opening or not self.toolset.is_settled else None
         if self._next or machine.state is not State.OPEN or self.lineage is not None or runtime is self._runtime:
             return
         profile = profile_in(runtime, self._runtime, self.profile, self._spec)
@@ -226,6 +228,31 @@ class Session:
             self._attend()
             if self.machine.state is State.OPEN:
                 self.machine.outgoing.append(self._ready())
+
+    @property
+    def _is_seen(self) -> bool:
+        """Whether somebody gets the list of its tools."""
+        return self.machine.is_greeted or self.lineage is not None
+
+    def is_drawn(self, then: Callable[[], None], form: str | None = None) -> bool:
+        """Whether a list of tools can be told now; else it is made, in turns of the loop, and then `then` is called."""
+        if self._offering.draw(form):
+            return True
+
+        async def draw() -> None:
+            # One at a time in the whole daemon, as those that search.
+            async with self._runtime.services.listing.of((self._host.gate_key, self.number)):
+                await self._offering.draw_all(form)
+            then()
+            self._host.flush()
+
+        self.start_soon(draw)
+        return False
+
+    @property
+    def _is_opening(self) -> bool:
+        """Whether `ready` is still owed, should there be a `hello`: also where the input has ended since."""
+        return not self._has_opened and not self._is_over
 
     @property
     def _is_over(self) -> bool:
@@ -271,6 +298,8 @@ class Session:
             self._host.flush()
 
     def _tell_tools(self) -> None:
+        if self.machine.state is State.CLOSED or not self.is_drawn(self._tell_tools):
+            return
         tools = self._shown()[0]
         self.machine.tools_changed(tools, prompt_in(self.machine.asked.schemas, tools))
         self._host.flush()
@@ -543,7 +572,7 @@ class Session:
 
     def _give_up_opening(self, fault: Fault = DRAINING) -> None:
         """Wait for no server any more; a `hello` that did gets `fault` in the place of `ready`."""
-        if self.machine.is_greeted and not self.toolset.is_settled and not self._is_over:
+        if self.machine.is_greeted and self._is_opening:
             self.machine.refuse_opening(fault)
         self._is_forced = True
 
@@ -557,7 +586,7 @@ class Session:
         """Begin the teardown once every request is answered."""
         if self.machine.state is not State.DRAINING or self.in_flight:
             return
-        if not self.toolset.is_settled and not self._is_over:
+        if self._is_opening:
             # `ready` is still owed; but nobody can call what it would name where the daemon ends.
             if not self._runtime.state.is_draining:
                 return

@@ -112,8 +112,8 @@ class Services:
 
     `home` is the nursery that sessions' tasks live in. `lender`, `python`, `rest` and `accounts` are None until a
     configuration needs them, `audit` where calls are not recorded. `opening` shares the places of MCP servers that
-    start, `searching` the one place of those that search tools. Each call that waits takes `steps`, whatever its tool.
-    Of `setup` it takes what holds for all generations.
+    start, `listing` the one place of those that go through many tools. Each call that waits takes `steps`, whatever its
+    tool. Of `setup` it takes what holds for all generations.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Services:
         self.checking: Final = checking or Checking(self.checkers)
         self.opening: Final = FairLimiter(setup.limits.mcp_opening)
         self.sharing: Final = Sharing(home, setup.log)
-        self.searching: Final = FairLimiter(1)
+        self.listing: Final = FairLimiter(1)
         self.audit: Final = audit
         # Made after this, since it shows the whole daemon; None where nobody may administer it.
         self.admin = admin

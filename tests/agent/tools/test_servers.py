@@ -158,6 +158,16 @@ def test_the_deadline_of_a_call_covers_the_opening(agent: Agent) -> None:
     assert agent.hear()["__port"] == "ready"
 
 
+def test_ready_is_told_though_the_input_has_ended_while_servers_opened(agent: Agent) -> None:
+    agent.say({"__port": "hello", "profile": "silent"})
+    agent.call("1", "echo", "at once")
+    agent.end_input()
+    assert agent.hear()["content"] == '"at once"'
+    ready = agent.hear()
+    assert (ready["__port"], len(ready["warnings"])) == ("ready", 1)
+    assert agent.hear() == {"end": True}
+
+
 # --- failing ---
 
 

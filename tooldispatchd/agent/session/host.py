@@ -11,6 +11,7 @@ bytes ─▶ ChannelMachine ─▶ Host ─▶ Roster ─▶ sessions
 
 from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
+from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -540,7 +541,8 @@ class ChannelHost:
         agent, refusal = message.agent, refuse_form(message.schemas)
         if refusal is None:
             session = self._roster.of(agent) or self._roster.open_silently(agent, line=self._machine.line)
-            refusal = session if isinstance(session, Fault) else session.list_tools(message)
+            again = partial(self._tell, message)
+            refusal = session if isinstance(session, Fault) else session.list_tools(message, again)
         if refusal is not None:
             self._fault(refusal, agent=agent, line_id=message.id)
 

@@ -7,19 +7,21 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
-from msgspec import Raw
+import trio
+from msgspec import UNSET, Raw
 
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.calls.sessionchannel import Lookup
 from tooldispatchd.agent.faults import switched_off
+from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.passing import SIGN
-from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, plain_entries
+from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, draw_plain, plain_entries
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.selection import EVERY, ToolSelection
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.textcalls import prompt_of
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import MAX_SWITCHES, Select, ToolsLine, ToolsReq
+from tooldispatchd.wire.messages import MAX_SWITCHES, PROTOCOL, ReadyLine, Select, ToolsLine, ToolsReq
 from tooldispatchd.wire.session import SessionMachine
 
 
@@ -81,9 +83,48 @@ class Offering:
         listed = self._toolset.listed
         return listed if selection is None else _those_on(listed, selection)
 
-    def shown(self) -> tuple[list[Raw], list[str]]:
+    def draw(self, form: str | None = None) -> bool:
+        """Make ready some of what a list in a form needs, or in that of `hello`; whether it is there as a whole.
+
+        Nothing is kept of it but what all sessions share, so that it is for the first of them alone.
+        """
+        form = form or self._machine.asked.schemas or PLAIN
+        showing = self._showing_in(form)
+        if showing is None:
+            return draw_plain(self.listed.values())
+        return showing.draw(form, self._toolset.plans, self.listed)
+
+    async def draw_all(self, form: str | None) -> None:
+        """Make all of it ready, and let others have their turns between."""
+        while not self.draw(form):
+            await trio.lowlevel.checkpoint()
+
+    def _shown(self) -> tuple[list[Raw], list[str]]:
         """The tools in the form of `hello`, and what it could not say; their names as it spells them are known now."""
         return self._entries(self._machine.asked.schemas, self._selection)
+
+    def ready(self, profile: str, capabilities: Raw, limits: Raw) -> ReadyLine:
+        """The line that says that the session is open, and for what."""
+        machine, toolset = self._machine, self._toolset
+        tools, notes = self._shown()
+        return ReadyLine(
+            profile,
+            PROTOCOL,
+            tools,
+            [*toolset.warnings, *notes],
+            capabilities,
+            limits,
+            machine.agent,
+            instructions_of(self.listed.values(), toolset.advice),
+            machine.hello_id,
+            prompt_in(machine.asked.schemas, tools),
+            toolset.passing() if machine.asked.servers else UNSET,
+        )
+
+    def tell(self) -> None:
+        """Say that the tools have changed."""
+        tools, _notes = self._shown()
+        self._machine.tools_changed(tools, prompt_in(self._machine.asked.schemas, tools))
 
     def answer(self, asked: ToolsReq) -> ToolsLine | Fault:
         """The answer to `tools` or `select`, in the form asked for, else in that of `hello`; or why there is none."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import time
 from typing import Literal
 
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.atonce import answer_at_once
@@ -29,10 +29,9 @@ from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
 from tooldispatchd.agent.session.moving import Formers, profile_in
 from tooldispatchd.agent.session.notes import ServerNotes
-from tooldispatchd.agent.session.offering import Offering, prompt_in
+from tooldispatchd.agent.session.offering import Offering
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
 from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit, audit_of
-from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.order import group_size
@@ -41,11 +40,9 @@ from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import (
-    PROTOCOL,
     ByeSaid,
     Hello,
     NestedReq,
-    ReadyLine,
     Reply,
     Request,
     ToolCancel,
@@ -59,6 +56,7 @@ class Session:
     __slots__ = (
         "_changes",
         "_formers",
+        "_has_opened",
         "_host",
         "_is_forced",
         "_is_searched",
@@ -119,7 +117,7 @@ class Session:
         self._questions: Questions | None = None
         self._changes: Changes | None = None
         self._tree: TaskTree | None = None
-        self._is_forced = False
+        self._is_forced = self._has_opened = False
         self._spec = spec  # by what its `hello` has narrowed the profile
         # What is left of generations that it was of; and what gives the one that it is to be of once it has opened.
         self._formers: Formers | None = None
@@ -182,15 +180,16 @@ class Session:
         if self.in_flight is not None:
             self.in_flight.reroute()
         if self.toolset.is_settled and not self._is_over:
-            if self.machine.state is not State.OPENING:
+            if self._has_opened:
                 self.tools_changed()
-            else:
+            elif not (self.machine.is_greeted or self.lineage) or self._is_drawn(self.opened):
+                self._has_opened = True
                 self.machine.apply(Event.OPENED)
                 if self.machine.is_greeted:
-                    self.machine.outgoing.append(self._ready())
+                    self._say_ready()
             if self._next is not None:
                 self.move(self._next)
-        if self.lineage is not None and self.lineage.opened is not None and (self.toolset.is_settled or self._is_over):
+        if self.lineage is not None and self.lineage.opened is not None and not self._is_opening:
             self.lineage.opened.set()
         self._host.flush()
         self.settle()
@@ -199,7 +198,7 @@ class Session:
         """Go on under the latest generation, for calls from now on; or end where that has not its profile any more."""
         machine, runtime = self.machine, latest()
         # A server that is still starting would have to be told to stop: it is waited for.
-        self._next = latest if not self.toolset.is_settled else None
+        self._next = latest if self._is_opening or not self.toolset.is_settled else None
         if self._next or machine.state is not State.OPEN or self.lineage is not None or runtime is self._runtime:
             return
         profile = profile_in(runtime, self._runtime, self.profile, self._spec)
@@ -225,30 +224,39 @@ class Session:
         if self.machine.greet(hello, line=line):
             self._attend()
             if self.machine.state is State.OPEN:
-                self.machine.outgoing.append(self._ready())
+                self._say_ready()
+
+    def _is_drawn(self, then: Callable[[], None], form: str | None = None) -> bool:
+        """Whether a list of tools can be told now; else it is made, in turns of the loop, and then `then` is called."""
+        if self._offering.draw(form):
+            return True
+
+        async def draw() -> None:
+            # One at a time in the whole daemon, as those that search.
+            async with self._runtime.services.listing.of((self._host.gate_key, self.number)):
+                await self._offering.draw_all(form)
+            then()
+            self._host.flush()
+
+        self.start_soon(draw)
+        return False
+
+    @property
+    def _is_opening(self) -> bool:
+        """Whether `ready` is still owed, should there be a `hello`: also where the input has ended since."""
+        return not self._has_opened and not self._is_over
 
     @property
     def _is_over(self) -> bool:
         """Whether how the opening ends is of no interest any more."""
         return self.machine.is_gone or self._is_forced or self.machine.refusal is not None
 
-    def _ready(self) -> ReadyLine:
-        toolset, machine, own = self.toolset, self.machine, self.lineage is None
-        may_name, rules = own and toolset.may_name_workspace, self._host.may_administer
-        tools, notes = self._shown()
-        return ReadyLine(
-            self.profile,
-            PROTOCOL,
-            tools,
-            [*toolset.warnings, *notes],
-            capabilities_of(machine, jobs=self.has_jobs, agents=own, workspace=may_name, admin=rules),
-            self._runtime.setup.told_limits,
-            machine.agent,
-            instructions_of(self._offering.listed.values(), toolset.advice),
-            machine.hello_id,
-            prompt_in(machine.asked.schemas, tools),
-            toolset.passing() if machine.asked.servers else UNSET,
-        )
+    def _say_ready(self) -> None:
+        own, rules = self.lineage is None, self._host.may_administer
+        may_name = own and self.toolset.may_name_workspace
+        has = capabilities_of(self.machine, jobs=self.has_jobs, agents=own, workspace=may_name, admin=rules)
+        self.machine.outgoing.append(self._offering.ready(self.profile, has, self._runtime.setup.told_limits))
+        self.plans = self._offering.plans
 
     def tools_changed(self) -> None:
         """A server has other tools than before: they can be called at once, and the agent is told before long."""
@@ -271,14 +279,11 @@ class Session:
             self._host.flush()
 
     def _tell_tools(self) -> None:
-        tools = self._shown()[0]
-        self.machine.tools_changed(tools, prompt_in(self.machine.asked.schemas, tools))
-        self._host.flush()
-
-    def _shown(self) -> tuple[list[Raw], list[str]]:
-        shown = self._offering.shown()
+        if self.machine.state is State.CLOSED or not self._is_drawn(self._tell_tools):
+            return
+        self._offering.tell()
         self.plans = self._offering.plans
-        return shown
+        self._host.flush()
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
@@ -392,8 +397,10 @@ class Session:
             return NO_JOBS
         return TOO_LATE if self.in_flight is None else self.in_flight.promote(call_id)
 
-    def list_tools(self, asked: ToolsReq) -> Fault | None:
-        """Answer `tools` or `select`; or why that cannot be."""
+    def list_tools(self, asked: ToolsReq, again: Callable[[], None]) -> Fault | None:
+        """Answer `tools` or `select`; or why that cannot be. Where it takes longer `again` is called to ask anew."""
+        if not self._is_drawn(again, asked.schemas):
+            return None
         answer = self._offering.answer(asked)
         self.plans = self._offering.plans
         if isinstance(answer, Fault):
@@ -538,7 +545,7 @@ class Session:
 
     def _give_up_opening(self, fault: Fault = DRAINING) -> None:
         """Wait for no server any more; a `hello` that did gets `fault` in the place of `ready`."""
-        if self.machine.is_greeted and not self.toolset.is_settled and not self._is_over:
+        if self.machine.is_greeted and self._is_opening:
             self.machine.refuse_opening(fault)
         self._is_forced = True
 
@@ -552,7 +559,7 @@ class Session:
         """Begin the teardown once every request is answered."""
         if self.machine.state is not State.DRAINING or self.in_flight:
             return
-        if not self.toolset.is_settled and not self._is_over:
+        if self._is_opening:
             # `ready` is still owed; but nobody can call what it would name where the daemon ends.
             if not self._runtime.state.is_draining:
                 return

@@ -105,7 +105,7 @@ class FindPlan(Plan):
     async def _run(self, call: Call) -> Outcome:
         session, query = call.context.tools, _decode_query(call.line)
         # One at a time in the whole daemon, its agents by turns: thousands of tools take some ten milliseconds.
-        async with self._runtime.services.searching.of(call.context.account.turns):
+        async with self._runtime.services.listing.of(call.context.account.turns):
             plans = {plan.name: plan for plan in session.plans.values() if plan.kind != KIND}
             tools = [plan.offered for plan in plans.values()]
             found = await _in_turns(search(tools, query.query, query.limit))

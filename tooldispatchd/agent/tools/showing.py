@@ -1,6 +1,8 @@
 """How one agent is shown its tools: the form of schemas that it asked for, and the names as that form spells them."""
 
+import sys
 from collections.abc import Iterable, Mapping
+from time import perf_counter
 from typing import Final, Literal, Protocol, cast
 
 import msgspec
@@ -20,6 +22,8 @@ TEXT: Final = "text"
 # Of one list in a form that must be written anew; a thousand ordinary tools are less. What comes after it is shown with
 # any object as its input: a hostile server's schemas cost the dispatch thread some milliseconds each.
 MAX_LISTED_BYTES: Final = 1024 * 1024
+# What one turn of the loop gives to a list. A thousand ordinary tools take 50 ms in some forms, 300 in that of Google.
+DRAWING_S: Final = 0.003
 
 
 class NamedTools(Protocol):
@@ -77,6 +81,12 @@ class Showing:
             warnings += [f"tool {name}: {note}" for note in notes]
         return entries, warnings
 
+    def draw(self, form: str, plans: Mapping[str, Plan], listed: Mapping[str, Plan]) -> bool:
+        """Make some of the entries that a list in a form needs, `DRAWING_S` of them; whether it has all of them now."""
+        spelling = self._spelling(form)
+        spelling.add(plans)
+        return _draw(((plan, spelling.shown(name)) for name, plan in listed.items()), form, MAX_LISTED_BYTES)
+
     def shown(self, names: Iterable[str], form: str, plans: Mapping[str, Plan]) -> list[str]:
         """The names of some of the tools as a form spells them."""
         spelling = self._spelling(form)
@@ -118,6 +128,23 @@ def prompt_in(form: str | None, tools: list[Raw]) -> str | None:
 def plain_entries(plans: Iterable[Plan]) -> list[Raw]:
     """Each tool as JSON in the plain form, which says everything and spells nothing."""
     return [_rendered(plan, PLAIN, plan.name)[0] for plan in plans]
+
+
+def draw_plain(plans: Iterable[Plan]) -> bool:
+    """As `Showing.draw`, of a list in the plain form."""
+    return _draw(((plan, plan.name) for plan in plans), PLAIN, sys.maxsize)
+
+
+def _draw(named: Iterable[tuple[Plan, str]], form: str, room: int) -> bool:
+    until = perf_counter() + DRAWING_S
+    for plan, name in named:
+        is_there = (form, name) in plan.rendered
+        room -= len(_rendered(plan, form, name)[0])
+        if room <= 0:
+            break
+        if not is_there and perf_counter() > until:
+            return False
+    return True
 
 
 def _rendered(plan: Plan, form: str, name: str, *, is_open: bool = False) -> tuple[Raw, tuple[str, ...]]:

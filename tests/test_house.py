@@ -37,7 +37,7 @@ GUARDS: Final = {
         "tooldispatchd/front/timer.py",
         "tooldispatchd/daemon/daemon.py",
         # What an administrator asked for on it.
-        "tooldispatchd/admin/administration.py",
+        "tooldispatchd/daemon/adminside.py",
     },
     "a reload": {"tooldispatchd/daemon/reloading.py"},
 }

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 
 from tests.agent.fakes import Agent, HeldPlan, open_runtime
-from tooldispatchd.admin.administration import Administration
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import LEVELS, Offer, ReadConfiguration
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec
+from tooldispatchd.daemon.adminside import WING, AdminDoor
 from tooldispatchd.daemon.logs import DaemonLog, LogOutput, LogSink, render_json
 from tooldispatchd.wire.faults import Fault
 
@@ -46,7 +47,9 @@ async def administered(
     built = build_catalog(Config(limits=limits or LimitsSpec(), agents=profiles))
     assert isinstance(built, Catalog)
     async with open_runtime(built, *plans) as runtime:
-        runtime.services.admin = Administration(running or Running(), lambda: runtime)
+        # Where a thread imports it, the clock of a test runs on.
+        import_module(WING)
+        runtime.services.admin = AdminDoor(running or Running(), lambda: runtime)
         agent = Agent(runtime)
         await agent.say({"__port": "hello"})
         await agent.hear()

@@ -7,8 +7,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.admin.running import Running, administered, answer_to, ask
 from tests.agent.fakes import Agent
-from tooldispatchd.admin.administration import MAX_SUBSCRIPTIONS
-from tooldispatchd.admin.logreaders import MAX_QUEUED, MAX_QUEUED_BYTES, LogSubscription
+from tooldispatchd.admin.logreaders import MAX_QUEUED, MAX_QUEUED_BYTES, MAX_SUBSCRIPTIONS, LogReaders
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import AdminReq
 
@@ -92,8 +91,9 @@ class Unread:
 async def test_lines_that_nobody_reads_are_dropped_and_counted(autojump_clock: MockClock) -> None:
     """[M310]"""
     running, channel = Running(), Unread()
-    reader = LogSubscription(AdminReq("1", "log"), channel, "info")  # type: ignore[arg-type]  # as much as it uses
-    running.log_output.attach(reader)
+    readers = LogReaders(running.log_output, trio.lowlevel.checkpoint)
+    reader = await readers.open(AdminReq("1", "log"), channel)  # type: ignore[arg-type]  # as much as it uses
+    assert not isinstance(reader, Fault)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reader.run)
         for number in range(MAX_QUEUED + 7):
@@ -112,8 +112,9 @@ async def test_lines_that_nobody_reads_are_dropped_and_counted(autojump_clock: M
 
 async def test_long_lines_that_nobody_reads_are_bounded_by_their_size(autojump_clock: MockClock) -> None:
     running, channel = Running(), Unread()
-    reader = LogSubscription(AdminReq("1", "log"), channel, "info")  # type: ignore[arg-type]  # as much as it uses
-    running.log_output.attach(reader)
+    readers = LogReaders(running.log_output, trio.lowlevel.checkpoint)
+    reader = await readers.open(AdminReq("1", "log"), channel)  # type: ignore[arg-type]  # as much as it uses
+    assert not isinstance(reader, Fault)
     for _ in range(8):
         running.log.info("line", text="x" * (MAX_QUEUED_BYTES // 4))
     channel.is_behind = False

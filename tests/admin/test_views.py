@@ -9,13 +9,13 @@ from trio.testing import MockClock
 
 from tests.admin.running import administered, ask
 from tests.agent.fakes import HeldPlan
-from tooldispatchd.admin.administration import MAX_OPEN
 from tooldispatchd.admin.pieces import TURN_S, EntryList
 from tooldispatchd.admin.sessions import CallView, call_view, calls_in_flight
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.catalog.masker import NO_SECRETS
 from tooldispatchd.catalog.specs import LimitsSpec
+from tooldispatchd.daemon.adminside import MAX_OPEN
 from tooldispatchd.wire.messages import AdminReq
 
 

@@ -12,7 +12,7 @@ from tooldispatchd.admin.pieces import in_turns
 from tooldispatchd.admin.servers import keepers_of
 from tooldispatchd.admin.sessions import open_sessions, still_open
 from tooldispatchd.agent.calls.agentcall import AgentCall
-from tooldispatchd.agent.faults import SHOWN_NAME
+from tooldispatchd.agent.faults import SHOWN_NAME, unknown_target
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import LEVELS, AdminChannel, Offer, RunningDaemon
 from tooldispatchd.agent.session.session import Session
@@ -32,12 +32,6 @@ _TARGETS: Final = {
     "level": "to",
     "apply": "apply",
 }
-
-
-def unknown_target(what: str, source: object) -> Fault:
-    """The fault where an administrator names something that is not there."""
-    extras: dict[str, object] = {"what": what, "source": str(source)[:SHOWN_NAME]}
-    return Fault(Code.UNKNOWN_TARGET, f"there is no such {what}", extras)
 
 
 def lacks(field: str, ask: str) -> Fault:
@@ -63,8 +57,6 @@ class Acts:
     def __init__(self, daemon: RunningDaemon, latest: Callable[[], Runtime]) -> None:
         self._daemon = daemon
         self._latest = latest
-        # Whether sessions know that somebody hears of single calls.
-        self._is_told = latest().setup.log.tells_calls
 
     def note(self, asked: AdminReq, channel: AdminChannel) -> None:
         """Log who asks for what."""
@@ -133,11 +125,8 @@ class Acts:
         return msgspec.json.encode({"level": asked.level, "before": before})
 
     async def tell_sessions(self) -> None:
-        """Somebody hears of single calls from now on, or nobody any more."""
-        runtime = self._latest()
-        if self._is_told is runtime.setup.log.tells_calls:
-            return
-        self._is_told, state = not self._is_told, runtime.state
+        """Have all sessions find out whether anybody hears of single calls from now on."""
+        state = self._latest().state
         async for session in in_turns(still_open(open_sessions(state), state)):
             session.look_who_hears()
 

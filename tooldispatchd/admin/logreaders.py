@@ -6,7 +6,7 @@ One that does not read keeps nothing waiting: lines that it has no room for are 
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from threading import Lock
 from typing import Final
@@ -14,7 +14,10 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.session.administration import AdminChannel
+from tooldispatchd.admin.acts import level_fault
+from tooldispatchd.agent.faults import queue_full
+from tooldispatchd.agent.session.administration import NO_ADMINISTRATOR, AdminChannel, AdministeredLog
+from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import AdminNote, AdminReq
 
 # What a busy second logs at debug, for a reader that is only slow; the last line may be over it.
@@ -26,14 +29,44 @@ LOOK_S: Final = 0.05
 RIGHT_S: Final = 10.0
 # So many lines leave in one go.
 BATCH: Final = 100
+# Of all channels; each costs a line of its own for each line that it reads.
+MAX_SUBSCRIPTIONS: Final = 64
+
+
+class LogReaders:
+    """All who read one log. Each time that there is one more or less, `tell_sessions` is to be called."""
+
+    def __init__(self, log: AdministeredLog, tell_sessions: Callable[[], Awaitable[None]]) -> None:
+        self.log: Final = log
+        self.tell_sessions: Final = tell_sessions
+        self.reading: Final[set[LogSubscription]] = set()
+
+    async def open(self, asked: AdminReq, channel: AdminChannel) -> "LogSubscription | Fault":
+        """The subscription that is asked for, which is to be run; or why there is none."""
+        level = asked.level or "info"
+        fault = level_fault(level)
+        if fault is not None:
+            return fault
+        if len(self.reading) >= MAX_SUBSCRIPTIONS:
+            return queue_full("admin")
+        if channel.is_closed or not channel.may_administer:
+            # The right has ended since it was asked for, and with it what was subscribed to.
+            return NO_ADMINISTRATOR
+        subscription = LogSubscription(self, asked, channel, level)
+        self.reading.add(subscription)
+        self.log.attach(subscription)
+        # Who has the answer hears of each call that comes after it.
+        await self.tell_sessions()
+        return subscription
 
 
 class LogSubscription:
     """The `LogReader` that one line of an administrator asked for."""
 
-    def __init__(self, asked: AdminReq, channel: AdminChannel, level: str) -> None:
-        self.id: Final = asked.id
+    def __init__(self, readers: LogReaders, asked: AdminReq, channel: AdminChannel, level: str) -> None:
         self.level = level
+        self._id = asked.id
+        self._readers = readers
         filters = {"session": asked.session, "agent": asked.agent, "tool": asked.tool, "server": asked.server}
         self._filters: Final = {name: value for name, value in filters.items() if value is not None}
         self._channel = channel
@@ -74,17 +107,24 @@ class LogSubscription:
 
     async def run(self) -> None:
         """Send what comes, until it is ended, or the latest configuration has taken the right away."""
-        with self._scope:
-            while self._channel.may_administer:
-                with trio.move_on_after(RIGHT_S):
-                    await self._arrived.wait()
-                self._arrived = trio.Event()
-                while self._queued and self._channel.may_administer:
-                    if self._channel.is_behind or self._channel.crowding(0) is not None:
-                        await trio.sleep(LOOK_S)
-                    else:
-                        self._send()
-                        await trio.lowlevel.checkpoint()
+        try:
+            with self._scope:
+                while self._channel.may_administer:
+                    with trio.move_on_after(RIGHT_S):
+                        await self._arrived.wait()
+                    self._arrived = trio.Event()
+                    await self._send_queued()
+        finally:
+            self.end()
+        await self._readers.tell_sessions()
+
+    async def _send_queued(self) -> None:
+        while self._queued and self._channel.may_administer:
+            if self._channel.is_behind or self._channel.crowding(0) is not None:
+                await trio.sleep(LOOK_S)
+            else:
+                self._send()
+                await trio.lowlevel.checkpoint()
 
     def _send(self) -> None:
         for _ in range(min(BATCH, len(self._queued))):
@@ -92,11 +132,13 @@ class LogSubscription:
                 line, dropped = self._queued.popleft(), self._dropped or None
                 self._queued_bytes -= len(line)
                 self._dropped = 0
-            self._channel.say(AdminNote(self.id, Raw(line), dropped))
+            self._channel.say(AdminNote(self._id, Raw(line), dropped))
         self._channel.flush()
 
     def end(self) -> None:
-        """Send nothing more."""
+        """Send nothing more. Idempotent."""
+        self._readers.reading.discard(self)
+        self._readers.log.detach(self)
         self._scope.cancel()
         with self._lock:
             self._queued.clear()

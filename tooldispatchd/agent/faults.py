@@ -123,6 +123,12 @@ def too_large(max_content_bytes: int) -> Fault:
     return Fault(Code.TOOL_FAILED, detail, {"limit": "content_bytes"})
 
 
+def unknown_target(what: str, source: object) -> Fault:
+    """The fault where an administrator names something that is not there."""
+    extras: dict[str, object] = {"what": what, "source": str(source)[:SHOWN_NAME]}
+    return Fault(Code.UNKNOWN_TARGET, f"there is no such {what}", extras)
+
+
 def ran_at_once(fault: Fault) -> Fault:
     """The fault of a tool that answers at once, with whether the tool may have begun."""
     return fault.ran(may_have=fault.code is not Code.INVALID_INPUT)

@@ -9,7 +9,7 @@ a profile, any process below the daemon: a tool must not rule what runs it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -58,6 +58,17 @@ class AdminChannel(Protocol):
     def flush(self) -> None: ...
     def answered(self) -> None:
         """Send the answer to the last line that was owed one; the channel may have waited for that."""
+
+
+@runtime_checkable
+class AdminSubscription(Protocol):
+    """What an administrator hears more of after its answer."""
+
+    async def run(self) -> None:
+        """Tell it, until it is ended or its channel loses the right to it."""
+
+    def end(self) -> None:
+        """Tell nothing more. Idempotent."""
 
 
 class AdminSide(Protocol):

@@ -6,7 +6,8 @@ from trio.testing import MockClock
 
 from tests.admin.running import Running, administered, answer_to, ask
 from tests.agent.fakes import Agent, HeldPlan, code_of
-from tooldispatchd.admin.acts import targets_of
+from tooldispatchd.admin.acts import SESSION_ENDED, targets_of
+from tooldispatchd.agent.calls.inflight import STOPS
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.wire.faults import Fault
@@ -51,6 +52,26 @@ async def test_a_session_is_ended_with_its_calls_and_the_channel_with_it(autojum
         assert code_of(await agent.hear()) == "draining"
         assert await agent.hear() == "the end"
         assert (await answer_to(operator, "end", session=2))["what"] == "session"
+        await operator.end_input()
+
+
+async def test_the_calls_of_a_session_are_ended_a_few_in_each_step_and_those_that_wait_first(
+    autojump_clock: MockClock,
+) -> None:
+    held = HeldPlan()
+    async with administered(LimitsSpec(in_flight=3), held) as (runtime, operator):
+        agent = Agent(runtime)
+        await agent.say(*({"id": str(number), "name": "held"} for number in range(2 * STOPS + 3)))
+        await agent.pause(1)
+        session = runtime.state.opened[2]
+        assert isinstance(session, Session)
+        assert session.in_flight is not None
+        steps = session.in_flight.stopping(SESSION_ENDED)
+        left = [(len(session.in_flight), len(held.running)) for _ in steps]
+        assert left == [(STOPS + 3, 3), (3, 3), (0, 0)]
+        assert len(held.started) == 3
+        assert await ask(operator, "end", session=2) == {}
+        assert len(await agent.hear_all()) == 2 * STOPS + 3
         await operator.end_input()
 
 

@@ -537,17 +537,17 @@ class Session:
     def abandon(self, fault: Fault = DRAINING) -> None:
         """The grace is over: what still runs is ended with `fault`, and nothing is waited for."""
         if self.machine.state is not State.CLOSED:
-            self._give_up_opening(fault)
-            self.machine.apply(Event.ENDED)
+            self.shut(fault)
             self._stop_calls(fault)
             self.settle()
             self._host.flush()
 
-    def _give_up_opening(self, fault: Fault = DRAINING) -> None:
-        """Wait for no server any more; a `hello` that did gets `fault` in the place of `ready`."""
+    def shut(self, fault: Fault = DRAINING) -> None:
+        """Take no more requests, and wait for no server; a `hello` that did gets `fault` in the place of `ready`."""
         if self.machine.is_greeted and self._is_opening:
             self.machine.refuse_opening(fault)
         self._is_forced = True
+        self.machine.apply(Event.ENDED)
 
     def _stop_calls(self, fault: Fault) -> None:
         if self._questions is not None:
@@ -563,7 +563,7 @@ class Session:
             # `ready` is still owed; but nobody can call what it would name where the daemon ends.
             if not self._runtime.state.is_draining:
                 return
-            self._give_up_opening()
+            self.shut()
         if self._tree is not None:
             self._tree.end()
         else:

@@ -1,5 +1,6 @@
 """What an administrator is shown: sessions and calls, without what calls are given and give."""
 
+from pathlib import Path
 from time import sleep
 
 import msgspec
@@ -18,6 +19,8 @@ from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.daemon.adminside import MAX_OPEN
 from tooldispatchd.wire.messages import AdminReq
 
+EXTENSION = Path(__file__).parents[2] / "protocol" / "extensions" / "admin.md"
+
 
 async def test_the_daemon_as_a_whole_is_shown(autojump_clock: MockClock) -> None:
     held = HeldPlan()
@@ -31,8 +34,35 @@ async def test_the_daemon_as_a_whole_is_shown(autojump_clock: MockClock) -> None
     assert seen["state"] == "serving"
     assert seen["calls"] == {"in_flight": 1, "waiting": 0, "answered": 0, "faults": 0}
     assert seen["near"] == [{"limit": "sessions", "used": 1, "of": 1}]
+    assert seen["servers"] == {"asleep": 0, "opening": 0, "up": 0, "dead": 0}
+    assert seen["processes"]["launchers"] == seen["processes"]["warm_parents"] == 0  # type: ignore[index]  # an object
+    assert seen["log"] == {"level": "info", "lost": 0}
+    # Nothing is recorded.
+    assert seen["audit"] is None
     assert seen["longest_turn"] == {"ms": 2.1, "task": "front"}
     assert after["calls"] == {"in_flight": 0, "waiting": 0, "answered": 1, "faults": 0}
+
+
+@pytest.mark.parametrize("asked", ["status", "sessions", "calls", "servers", "tools", "config", "metrics"])
+async def test_the_protocol_names_each_member_of_an_answer(autojump_clock: MockClock, asked: str) -> None:
+    (row,) = [line for line in EXTENSION.read_text().splitlines() if line.startswith(f"| `{asked}`")]
+    held = HeldPlan()
+    async with administered(LimitsSpec(sessions=1), held) as (_, agent):
+        await agent.call("1", "held")
+        await agent.pause(1)
+        seen = await ask(agent, asked)
+        held.finish("1")
+        await agent.end_input()
+    assert [name for name in _members(seen) if f"`{name}`" not in row] == []
+
+
+def _members(value: object) -> set[str]:
+    """The names of members of an object, and of the objects in it and in its lists; keys that are data are left out."""
+    if isinstance(value, list):
+        return set().union(*map(_members, value))
+    if not isinstance(value, dict):
+        return set()
+    return {*value}.union(*(_members(each) for name, each in value.items() if name != "faults"))
 
 
 async def test_calls_in_flight_are_shown_by_where_they_are_and_never_by_their_input(autojump_clock: MockClock) -> None:

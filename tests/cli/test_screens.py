@@ -18,15 +18,17 @@ STATUS = {
     "channels": 3,
     "calls": {"in_flight": 1, "waiting": 0, "answered": 230, "faults": 2},
     "jobs": 0,
-    "processes": {"children": 3, "places": 8, "in_use": 1, "waiting": 0},
-    "memory": {"held": 90_000, "limit": 536870912, "rss": 55_000_000, "greediest": []},
+    "servers": {"asleep": 0, "opening": 1, "up": 20, "dead": 2},
+    "processes": {"children": 3, "places": 8, "in_use": 1, "waiting": 0, "launchers": 2, "warm_parents": 1},
+    "memory": {"held": 90_000, "limit": 536870912, "rss": 55_000_000, "greediest": [{"uid": 1000, "held": 80_000}]},
     "near": [{"limit": "processes", "used": 7, "of": 8}],
     "slowest": [],
     "failing": [
         {"name": "fetch[red]", "calls": 9, "errors": 1, "faults": {"timeout": 2}, "p50_ms": 1.5, "p95_ms": 1200.0}
     ],
     "longest_turn": {"ms": 2.1, "task": "front"},
-    "log": {"level": "info"},
+    "log": {"level": "info", "lost": 12},
+    "audit": {"lost": 3},
 }
 SESSIONS = [
     {"number": 1, "profile": "default", "uid": 1000, "pid": 9, "opened_at": NOW - 60, "in_flight": 0},
@@ -76,11 +78,14 @@ def test_the_screen_of_a_busy_daemon() -> None:
         "listening  unix:/run/dispatch.sock",
         "sessions   2 of 20000, 17 in all; 3 channels",
         "calls      1 in flight, 0 of them wait, 0 are jobs; 230 answered, 2 with a fault",
-        "processes  3 children; 1 of 8 places, 0 wait",
+        "servers    20 up, 1 opening, 2 dead",
+        "processes  3 children; 1 of 8 places, 0 wait; 2 launchers, 1 warm parents",
         "memory     87.9 KiB of 512.0 MiB held, 52.5 MiB resident",
+        "           most: uid 1000 78.1 KiB",
         "near       processes 7 of 8",
         "loop       longest turn 2.1 ms: front",
-        "log        info",
+        "log        info; 12 lines lost",
+        "audit      3 records lost",
         "",
         "agent    session  profile  uid   pid  age    calls  oldest",
         "ada [2J  2        p        0          2 h    1      2 s",
@@ -93,6 +98,15 @@ def test_the_screen_of_a_busy_daemon() -> None:
         "",
         "failing     calls  errors  faults  p50     p95      longest",
         "fetch[red]  9      1       2       1.5 ms  1200 ms",
+    ]
+
+
+def test_what_is_as_it_should_be_takes_no_room() -> None:
+    quiet = {"servers": {"up": 0, "dead": 0}, "log": {"level": "info", "lost": 0}, "audit": {"lost": 0}}
+    lines = drawn({"status": {**STATUS, **quiet, "memory": {"greediest": []}}})
+    assert [line for line in lines if line.startswith(("servers", "log", "audit", "      "))] == [
+        "log        info",
+        "audit      nothing lost",
     ]
 
 

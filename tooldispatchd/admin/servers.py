@@ -9,11 +9,11 @@ import trio
 
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.agent.tools.sharing import SharedServer
-from tooldispatchd.calls.keeping import KeeperState
+from tooldispatchd.calls.keeping import KeeperState, ServerCounts
 from tooldispatchd.providers.mcp.keeper import Keeper
 
-# What the daemon says of a keeper: its connection may have failed since it opened.
-_STATES: Final = {
+# How a keeper's state is told; an open one may have failed since.
+SHOWN_STATES: Final = {
     KeeperState.ASLEEP: "asleep",
     KeeperState.WAKING: "opening",
     KeeperState.OPENING: "opening",
@@ -38,6 +38,24 @@ class ServerView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     pid: int | None = None
     since: float | None = None
     last_error: str | None = None
+
+
+class ServersShown(msgspec.Struct, frozen=True):
+    """How many servers there are in each state, of all sessions, each that is shared once."""
+
+    asleep: int
+    opening: int
+    up: int
+    dead: int
+
+
+def servers_shown(counted: Iterable[ServerCounts]) -> ServersShown:
+    """Those of all names together; of those that have ended for good nobody wants to know."""
+    found = dict.fromkeys(SHOWN_STATES.values(), 0)
+    for counts in counted:
+        for state, number in counts.now.items():
+            found[SHOWN_STATES[state]] += number if state is not KeeperState.ENDED else 0
+    return ServersShown(**found)
 
 
 def server_views(sessions: Iterable[Session]) -> Iterator[ServerView | None]:
@@ -68,7 +86,7 @@ def shared_view(shared: SharedServer) -> ServerView:
 
 def _view(keeper: Keeper, *, session: int | None = None, sessions: int | None = None) -> ServerView:
     connection, fault, opened_at = keeper.connection, keeper.fault, keeper.opened_at
-    state = _STATES[keeper.state]
+    state = SHOWN_STATES[keeper.state]
     return ServerView(
         name=keeper.server.name,
         session=session,

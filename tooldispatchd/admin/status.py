@@ -9,11 +9,13 @@ import msgspec
 
 from tooldispatchd.admin.keys import SourceShown, shown_source
 from tooldispatchd.admin.pieces import in_turns
+from tooldispatchd.admin.servers import ServersShown, servers_shown
 from tooldispatchd.admin.sessions import still_open
 from tooldispatchd.admin.tools import ToolCounts, tool_counts
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import RunningDaemon
 from tooldispatchd.agent.session.session import Session
+from tooldispatchd.children.family import LAUNCHER, WARM_PARENT
 from tooldispatchd.children.procstat import resident_bytes
 from tooldispatchd.wire.version import VERSION
 
@@ -41,12 +43,14 @@ class CallsShown(msgspec.Struct, frozen=True):
 
 
 class ProcessesShown(msgspec.Struct, frozen=True):
-    """Children of all kinds; and the places of programs."""
+    """Children of all kinds, and those among them that start others; and the places of programs."""
 
     children: int
     places: int
     in_use: int
     waiting: int
+    launchers: int
+    warm_parents: int
 
 
 class UserShown(msgspec.Struct, frozen=True):
@@ -81,9 +85,16 @@ class TurnShown(msgspec.Struct, frozen=True):
 
 
 class LogShown(msgspec.Struct, frozen=True):
-    """The level from which on the log is written."""
+    """The level from which on the log is written, and how many of its lines could not be."""
 
     level: str
+    lost: int
+
+
+class AuditShown(msgspec.Struct, frozen=True):
+    """How many calls there was no room to record."""
+
+    lost: int
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +111,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     channels: int
     calls: CallsShown
     jobs: int
+    servers: ServersShown
     processes: ProcessesShown
     memory: MemoryShown
     near: list[NearLimit]
@@ -110,6 +122,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """By how many of their calls had a fault or an error."""
     longest_turn: TurnShown
     log: LogShown
+    audit: AuditShown | None
+    """Null where calls are not recorded."""
 
 
 async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterable[Session]) -> StatusView:
@@ -124,11 +138,13 @@ async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterabl
             in_flight += 1
             waiting += not call.is_running
             jobs += call.job is not None
-    gate, memory = state.processes, state.memory
+    gate, memory, stored, forkers = state.processes, state.memory, services.spool.quota, services.family.serving
     uses = {
         "sessions": (state.open_sessions.total, limits.sessions),
+        "sessions_per_uid": (state.open_sessions.most, limits.sessions_per_uid),
         "connections": (daemon.channels, limits.connections),
         "buffered_bytes": (memory.held, memory.max_bytes),
+        "all_stored_bytes": (stored.held, stored.max_bytes),
         "processes": (gate.inside, gate.places),
     }
     took_s, task = daemon.longest_turn
@@ -145,19 +161,23 @@ async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterabl
         channels=daemon.channels,
         calls=CallsShown(in_flight, waiting, answered, faults),
         jobs=jobs,
-        processes=ProcessesShown(len(services.family), gate.places, gate.inside, gate.waiting),
+        servers=servers_shown(counts for _, counts in services.sharing.counts.servers()),
+        processes=ProcessesShown(
+            len(services.family), gate.places, gate.inside, gate.waiting, forkers[LAUNCHER], forkers[WARM_PARENT]
+        ),
         memory=MemoryShown(
             memory.held,
             memory.max_bytes,
             resident_bytes(os.getpid()) or None,
             [UserShown(*each) for each in memory.greediest(SHOWN)],
         ),
-        near=[NearLimit(name, used, of) for name, (used, of) in uses.items() if used >= NEAR * of],
+        near=[NearLimit(name, used, of) for name, (used, of) in uses.items() if 0 < used >= NEAR * of],
         config=None if daemon.configuration is None else shown_source(daemon.configuration()),
         slowest=_most(tools, lambda tool: tool.p95_ms or 0.0),
         failing=_most(tools, lambda tool: tool.errors + sum(tool.faults.values())),
         longest_turn=TurnShown(round(took_s * 1000, 1), task),
-        log=LogShown(daemon.log_output.level),
+        log=LogShown(daemon.log_output.level, daemon.lost_lines),
+        audit=None if services.audit is None else AuditShown(services.audit.lost),
     )
 
 

@@ -21,6 +21,11 @@ class Census:
         """Whether this user may open no more than there are."""
         return uid not in self._home and self._by_uid.get(uid, 0) >= limit
 
+    @property
+    def most(self) -> int:
+        """How many the user has who has most of those that are bounded."""
+        return max((number for uid, number in self._by_uid.items() if uid not in self._home), default=0)
+
     def enter(self, uid: int) -> None:
         """Count a session of the user."""
         self._by_uid[uid] = self._by_uid.get(uid, 0) + 1

@@ -24,6 +24,9 @@ from tooldispatchd.children.sweep import CGROUPS, DIRECTORY
 
 # Between two tries to start a guardian where the kernel had no room for it.
 RETRY_S: Final = 1.0
+# The names of forkers.
+LAUNCHER: Final = "launcher"
+WARM_PARENT: Final = "warm parent"
 
 
 class Reservation(NamedTuple):
@@ -65,6 +68,12 @@ class Family:
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    @property
+    def serving(self) -> dict[str, int]:
+        """How many forkers serve, by their name."""
+        names = [forker.name for forker in self.forkers if forker.is_ready]
+        return {name: names.count(name) for name in (LAUNCHER, WARM_PARENT)}
 
     def spawn(
         self,

@@ -18,7 +18,7 @@ import trio
 
 from tooldispatchd.children.control import ForkerGone
 from tooldispatchd.children.descriptors import close_all
-from tooldispatchd.children.family import Family
+from tooldispatchd.children.family import LAUNCHER, Family
 from tooldispatchd.children.forker import ANSWER_S, Forker
 from tooldispatchd.children.spawn import Child, SpawnError, open_pipes
 from tooldispatchd.forked.policy import Policy
@@ -138,7 +138,7 @@ class Launchers:
             argv = [sys.executable, "-I", "-S", "-X", "utf8", str(START), "launcher", policy.to_json()]
             if has_leaf:
                 argv.append("leaf")
-            forker = Forker(self._family, argv, name="launcher", answer_s=self._answer_s)
+            forker = Forker(self._family, argv, name=LAUNCHER, answer_s=self._answer_s)
         self._forkers[policy, has_leaf] = forker
         if forker.is_ready:
             return forker

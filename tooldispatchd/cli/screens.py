@@ -1,6 +1,6 @@
 """What `status` draws: tables of at most a terminal's width. Names of agents, tools and servers never steer it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from rich.table import Table
@@ -15,8 +15,15 @@ MOST_ROWS: Final = 10
 WHOLE: Final = 11
 # Of names, with which all else has room in eighty columns.
 NAME: Final = 20
+# A heading, a text, and its style.
+_Row = tuple[str, str, str]
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 _STYLES: Final = {"dead": "red", "opening": "yellow", "up": "green", "draining": "yellow", "closed": "dim"}
+# Of servers.
+_STATES: Final = ("up", "asleep", "opening", "dead")
+_URGENCY: Final = {"dead": 0, "opening": 1}
+# Of those who hold most memory, on one line.
+MOST_USERS: Final = 3
 
 
 def status_screen(seen: Seen, now: float) -> list[Table | Text]:
@@ -36,51 +43,64 @@ def _whole(status: Seen, now: float) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    state = status.get("state", "")
+    for heading, text, style in (*_identity(status, now), *_load(status), *_health(status)):
+        table.add_row(heading, _text(text, style))
+    return table
+
+
+def _identity(status: Seen, now: float) -> Iterator[_Row]:
+    state, config = status.get("state", ""), status.get("config")
     about = f"{state} for {span(status.get('uptime_s', 0))}, version {status.get('version')}, pid {status.get('pid')}"
-    table.add_row("daemon", _text(f"{about}, uid {status.get('uid')}", _STYLES.get(state, "")))
-    config = status.get("config")
+    yield "daemon", f"{about}, uid {status.get('uid')}", _STYLES.get(state, "")
     if config:
         age = span(now - config.get("loaded_at", now))
-        generation = config.get("generation")
-        table.add_row("config", _text(f"{config.get('path')} {config.get('sha256', '')[:12]}, read {age} ago"))
-        if generation is not None:
-            table.add_row("", _text(f"generation {generation}"))
-    table.add_row("listening", _text(", ".join(status.get("listening", []))))
-    sessions, calls = status.get("sessions", {}), status.get("calls", {})
-    table.add_row(
-        "sessions",
-        _text(
-            f"{sessions.get('open')} of {sessions.get('limit')}, {sessions.get('opened')} in all; "
-            f"{status.get('channels')} channels"
-        ),
-    )
-    table.add_row(
-        "calls",
-        _text(
-            f"{calls.get('in_flight')} in flight, {calls.get('waiting')} of them wait, {status.get('jobs')} are jobs; "
-            f"{calls.get('answered')} answered, {calls.get('faults')} with a fault"
-        ),
-    )
-    processes, memory = status.get("processes", {}), status.get("memory", {})
-    table.add_row(
-        "processes",
-        _text(
-            f"{processes.get('children')} children; {processes.get('in_use')} of {processes.get('places')} places, "
-            f"{processes.get('waiting')} wait"
-        ),
-    )
-    table.add_row(
-        "memory",
-        _text(f"{size(memory.get('held'))} of {size(memory.get('limit'))} held, {size(memory.get('rss'))} resident"),
-    )
-    near = ", ".join(f"{each['limit']} {each['used']} of {each['of']}" for each in status.get("near", []))
-    if near:
-        table.add_row("near", _text(near, "yellow"))
-    turn = status.get("longest_turn", {})
-    table.add_row("loop", _text(f"longest turn {turn.get('ms')} ms: {turn.get('task')}"))
-    table.add_row("log", _text(str(status.get("log", {}).get("level"))))
-    return table
+        yield "config", f"{config.get('path')} {config.get('sha256', '')[:12]}, read {age} ago", ""
+        if (generation := config.get("generation")) is not None:
+            yield "", f"generation {generation}", ""
+    yield "listening", ", ".join(status.get("listening", [])), ""
+
+
+def _load(status: Seen) -> Iterator[_Row]:
+    sessions, calls, processes = (status.get(name, {}) for name in ("sessions", "calls", "processes"))
+    open_ones = f"{sessions.get('open')} of {sessions.get('limit')}, {sessions.get('opened')} in all"
+    yield "sessions", f"{open_ones}; {status.get('channels')} channels", ""
+    in_flight = f"{calls.get('in_flight')} in flight, {calls.get('waiting')} of them wait"
+    answered = f"{calls.get('answered')} answered, {calls.get('faults')} with a fault"
+    yield "calls", f"{in_flight}, {status.get('jobs')} are jobs; {answered}", ""
+    if servers := _counts(status.get("servers", {}), _STATES):
+        yield "servers", servers, ""
+    places = f"{processes.get('in_use')} of {processes.get('places')} places, {processes.get('waiting')} wait"
+    forkers = _counts(processes, ("launchers", "warm_parents"))
+    yield "processes", f"{processes.get('children')} children; {places}{forkers and '; '}{forkers}", ""
+
+
+def _health(status: Seen) -> Iterator[_Row]:
+    memory, turn, log = (status.get(name, {}) for name in ("memory", "longest_turn", "log"))
+    held = f"{size(memory.get('held'))} of {size(memory.get('limit'))} held"
+    yield "memory", f"{held}, {size(memory.get('rss'))} resident", ""
+    if greediest := memory.get("greediest"):
+        yield "", f"most: {', '.join(map(_user, greediest[:MOST_USERS]))}", ""
+    if near := ", ".join(f"{each['limit']} {each['used']} of {each['of']}" for each in status.get("near", [])):
+        yield "near", near, "yellow"
+    yield "loop", f"longest turn {turn.get('ms')} ms: {turn.get('task')}", ""
+    yield "log", f"{log.get('level')}{_lost('; {} lines lost', log)}", "red" if log.get("lost") else ""
+    if audit := status.get("audit"):
+        lost = _lost("{} records lost", audit)
+        yield "audit", lost or "nothing lost", "red" if lost else ""
+
+
+def _counts(numbers: Seen, names: Iterable[str]) -> str:
+    """Those that are not 0."""
+    return ", ".join(f"{numbers[name]} {name.replace('_', ' ')}" for name in names if numbers.get(name))
+
+
+def _lost(words: str, counted: Seen) -> str:
+    return words.format(counted["lost"]) if counted.get("lost") else ""
+
+
+def _user(user: Seen) -> str:
+    whose = "shared servers" if user["uid"] is None else f"uid {user['uid']}"
+    return f"{whose} {size(user['held'])}"
 
 
 def _sessions(sessions: Sequence[Seen], now: float) -> list[Table | Text]:
@@ -104,7 +124,7 @@ def _sessions(sessions: Sequence[Seen], now: float) -> list[Table | Text]:
 
 def _servers(servers: Sequence[Seen]) -> list[Table | Text]:
     # What is wrong comes first.
-    shown = sorted(servers, key=lambda one: (one["state"] != "dead", one["name"]))[:MOST_ROWS]
+    shown = sorted(servers, key=lambda one: (_URGENCY.get(one["state"], 2), one["name"]))[:MOST_ROWS]
     rows = [
         [
             each["name"],

@@ -137,12 +137,10 @@ def _servers(services: Services) -> Iterator[str]:
 
 def _children(family: Family, state: DaemonState) -> Iterator[str]:
     places = state.processes
-    forkers = Counter({"launcher": 0, "warm parent": 0})
-    forkers.update(forker.name for forker in family.forkers if forker.is_ready)
     by = {"spawn": family.spawned, "fork": family.started - family.spawned}
     yield from _plain((families.CHILDREN, len(family)))
     yield from _labelled(families.CHILDREN_STARTED, by.items())
-    yield from _labelled(families.FORKERS, forkers.items())
+    yield from _labelled(families.FORKERS, family.serving.items())
     yield from _plain((families.PLACES_TAKEN, places.inside), (families.PLACES_WAITING, places.waiting))
 
 

@@ -18,7 +18,7 @@ import trio
 from tooldispatchd import forked
 from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.children.control import ForkerGone
-from tooldispatchd.children.family import Family
+from tooldispatchd.children.family import WARM_PARENT, Family
 from tooldispatchd.children.forker import Forker
 from tooldispatchd.children.procstat import resident_bytes
 from tooldispatchd.children.spawn import Child, SpawnError
@@ -186,7 +186,7 @@ class WarmEnvironment:
         )
         argv = (some.interpreter, "-P", "-s", str(PROGRAM), "warm", load.to_json())
         try:
-            forker = Forker(self._family, argv, name="warm parent", env=dict((*some.env, room())), cwd=some.cwd)
+            forker = Forker(self._family, argv, name=WARM_PARENT, env=dict((*some.env, room())), cwd=some.cwd)
         except SpawnError as error:
             raise NoParentError(str(error)) from error
         parent: ParentLease | None = None

@@ -1,10 +1,12 @@
 """Known secrets are masked in what is logged, told and recorded. Pure.
 
 A value is looked for as it is, as it stands in JSON, in a URL, and, where it has several lines, line by line. What is
-shorter than `LEAST_CHARS` is not: it would be found where nobody meant it.
+shorter than `LEAST_CHARS` is not: it would be found where nobody meant it. Who would rather lose a word of a text than
+show one has it looked for as a word of its own.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -19,18 +21,21 @@ LEAST_LINE_CHARS: Final = 16
 
 class Masker:
     """Masks the values it was made with, and those that it learns. Each is one search through the text, which is many
-    times as fast as one pass that looks for all of them: nearly always there is none.
+    times as fast as one pass that looks for all of them: nearly always there is none. The short ones of `words` are
+    masked where they stand as words.
     """
 
-    __slots__ = ("_bytes", "_forms", "_learnt", "_stated", "longest")
+    __slots__ = ("_bytes", "_forms", "_learnt", "_stated", "_words", "longest")
 
-    def __init__(self, values: Iterable[str] = ()) -> None:
+    def __init__(self, values: Iterable[str] = (), *, words: Iterable[str] = ()) -> None:
         self._stated = frozenset(values)
         self._learnt: dict[str, frozenset[str]] = {}
+        short = "|".join(re.escape(word) for word in words if 0 < len(word) < LEAST_CHARS)
+        self._words = re.compile(rf"(?<!\w)(?:{short})(?!\w)") if short else None
         self._arrange()
 
     def __bool__(self) -> bool:
-        return bool(self._forms)
+        return bool(self._forms or self._words)
 
     def __repr__(self) -> str:
         return f"Masker({len(self._forms)} forms)"
@@ -50,7 +55,7 @@ class Masker:
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MASK)
-        return text
+        return text if self._words is None else self._words.sub(MASK, text)
 
     def mask_json(self, text: str) -> str:
         """Likewise, of a text of JSON, which stays one: what looks like a secret may be digits of a number, or begin
@@ -66,7 +71,7 @@ class Masker:
 
     def mask_bytes(self, line: bytes) -> bytes:
         """As `mask_json`, of a text in UTF-8."""
-        if not any(form in line for form in self._bytes):
+        if self._words is None and not any(form in line for form in self._bytes):
             return line
         return self.mask_json(line.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 

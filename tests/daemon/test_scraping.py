@@ -74,6 +74,11 @@ def test_calls_and_servers_are_counted_and_no_secret_is_told(daemon: Scraped) ->
     assert "hush" not in text
 
 
+def test_a_host_that_is_no_text_is_refused(daemon: Scraped) -> None:
+    assert daemon.said(b"GET /metrics HTTP/1.1\r\nHost: \xff\r\n\r\n").startswith(b"HTTP/1.1 403 ")
+    assert "scrape failed" not in daemon.log.read_text()
+
+
 def test_there_is_one_path_and_it_is_only_read(daemon: Scraped) -> None:
     assert daemon.get("/")[0] == 404
     assert daemon.get("/metrics/x")[0] == 404

@@ -27,6 +27,8 @@ MAX_QUEUED_BYTES: Final = 256 * 1024
 LOOK_S: Final = 0.05
 # Between two looks whether a reader whose lines are rare still has its right.
 RIGHT_S: Final = 10.0
+# No person notices it, and the lines of a busy moment leave in one write.
+GATHER_S: Final = 0.02
 # So many lines leave in one go.
 BATCH: Final = 100
 # Of all channels; each costs a line of its own for each line that it reads.
@@ -94,11 +96,14 @@ class LogSubscription:
     def take(self, line: bytes) -> None:
         """One line, an object in JSON."""
         with self._lock:
+            is_first = not self._queued
             self._queued.append(line)
             self._queued_bytes += len(line)
-        # The loop may have ended: then nobody reads any more.
+        # Behind others it is sent with them: waking the reader is dearer than a line. And the loop may have ended: then
+        # nobody reads any more.
         with suppress(trio.RunFinishedError):
-            self._token.run_sync_soon(self._wake, idempotent=True)
+            if is_first:
+                self._token.run_sync_soon(self._wake, idempotent=True)
 
     def _wake(self) -> None:
         self._arrived.set()
@@ -113,6 +118,7 @@ class LogSubscription:
                     with trio.move_on_after(RIGHT_S):
                         await self._arrived.wait()
                     self._arrived = trio.Event()
+                    await trio.sleep(GATHER_S)
                     await self._send_queued()
         finally:
             self.end()

@@ -4,6 +4,7 @@ What answers them is a wing, imported with the first of them.
 """
 
 import socket
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Final
@@ -17,6 +18,7 @@ from tooldispatchd.daemon.webside import hosts_of
 
 # A monitor, its twin, and somebody who looks. Each may hold some megabytes of text.
 MAX_SCRAPES: Final = 8
+WING: Final = "tooldispatchd.metrics.scrapes"
 
 
 class ScrapeSide:
@@ -27,6 +29,7 @@ class ScrapeSide:
         self._latest = latest
         self._nursery = nursery
         self._open = 0
+        self._rendering = trio.Lock()
 
     def accept(self, place: ListenAddress, connection: socket.socket) -> None:
         """Answer who has connected there."""
@@ -39,11 +42,12 @@ class ScrapeSide:
 
     async def _serve(self, connection: socket.socket, hosts: tuple[str, ...] | None) -> None:
         try:
-            # Reading it takes some twenty milliseconds, once, in which the loop goes on.
-            await trio.to_thread.run_sync(import_module, "tooldispatchd.metrics.scrapes")
+            if WING not in sys.modules:
+                # Some twenty milliseconds, in which the loop goes on.
+                await trio.to_thread.run_sync(import_module, WING)
             from tooldispatchd.metrics.scrapes import serve_scrape  # noqa: PLC0415  # a wing
 
-            await serve_scrape(connection, self._daemon, self._latest(), hosts=hosts)
+            await serve_scrape(connection, self._daemon, self._latest(), hosts=hosts, rendering=self._rendering)
         except Exception as error:  # noqa: BLE001  # guard: the channel's, as in the front
             self._latest().setup.log.incident("scrape failed", error)
         finally:

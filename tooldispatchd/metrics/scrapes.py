@@ -7,7 +7,7 @@ bound. Whatever the peer does, it has `SCRAPE_S`, and the loop only for pieces.
 """
 
 import socket
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
 import h11
@@ -25,18 +25,31 @@ CHUNK_BYTES: Final = 2 * 1024
 # Prometheus itself gives up after ten seconds by default.
 SCRAPE_S: Final = 15.0
 PATH: Final = b"/metrics"
+# After a piece, which takes about as long: however often it is scraped, agents have half of the loop.
+PAUSE_S: Final = 0.001
 
 
 async def serve_scrape(
-    connection: socket.socket, daemon: CountedDaemon, runtime: Runtime, *, hosts: Iterable[str] | None
+    connection: socket.socket,
+    daemon: CountedDaemon,
+    runtime: Runtime,
+    *,
+    hosts: Iterable[str] | None,
+    rendering: trio.Lock,
 ) -> None:
-    """Answer one request, and close the connection; `hosts` may be asked for, None for any."""
+    """Answer one request, and close the connection; `hosts` may be asked for, None for any.
+
+    Texts are made one after the other, each by who holds `rendering`.
+    """
     with trio.socket.from_stdlib_socket(connection) as peer, trio.move_on_after(SCRAPE_S):
         machine = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         try:
             request = await _request(peer, machine)
             if request is not None:
-                await _answer(peer, machine, request, _status(request, hosts), pieces(daemon, runtime))
+                async with rendering:
+                    status = _status(request, hosts)
+                    body = [piece async for piece in _paused(pieces(daemon, runtime))] if status == 200 else []
+                await _answer(peer, machine, request, status, body)
         except h11.RemoteProtocolError as error:
             if machine.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
                 await _send(peer, machine, [_head(error.error_status_hint, 0), h11.EndOfMessage()])
@@ -54,7 +67,7 @@ async def _request(peer: trio.socket.SocketType, machine: h11.Connection) -> h11
 
 
 def _status(request: h11.Request, hosts: Iterable[str] | None) -> int:
-    host = next((value for name, value in request.headers if name == b"host"), b"").decode("ascii").lower()
+    host = next((value for name, value in request.headers if name == b"host"), b"").decode("latin-1").lower()
     if hosts is not None and host not in hosts:
         # A web page whose name was made to lead to this machine shows that name.
         return 403
@@ -64,15 +77,17 @@ def _status(request: h11.Request, hosts: Iterable[str] | None) -> int:
 
 
 async def _answer(
-    peer: trio.socket.SocketType, machine: h11.Connection, request: h11.Request, status: int, text: Iterable[str]
+    peer: trio.socket.SocketType, machine: h11.Connection, request: h11.Request, status: int, body: list[bytes]
 ) -> None:
-    body: list[bytes] = []
-    for piece in text if status == 200 else ():
-        body.append(piece.encode())
-        await trio.lowlevel.checkpoint()
     shown = body if request.method != b"HEAD" else []
     size = sum(map(len, body))
     await _send(peer, machine, [_head(status, size), *(h11.Data(data=each) for each in shown), h11.EndOfMessage()])
+
+
+async def _paused(text: Iterable[str]) -> AsyncIterator[bytes]:
+    for piece in text:
+        yield piece.encode()
+        await trio.sleep(PAUSE_S)
 
 
 def _head(status: int, size: int) -> h11.Response:

@@ -60,7 +60,7 @@ def key_view(path: Path, value: object, origin_of: Callable[[Path], str | None])
 
 
 def _may_be_shown(path: Path, value: object) -> bool:
-    """Whether all of it may be shown; of a list, each item."""
+    """Tell whether all of it may be shown; of a list, each item."""
     if isinstance(value, tuple | list):
         return all(_may_be_shown((*path, at), item) for at, item in enumerate(value))
     return is_shown_as(Config, path, value)

@@ -41,7 +41,7 @@ class ServerView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class ServersShown(msgspec.Struct, frozen=True):
-    """How many servers there are in each state, of all sessions, each that is shared once."""
+    """The numbers of servers in each state, of all sessions, each that is shared once."""
 
     asleep: int
     opening: int

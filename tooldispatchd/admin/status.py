@@ -26,7 +26,7 @@ SHOWN: Final = 5
 
 
 class SessionsShown(msgspec.Struct, frozen=True):
-    """How many sessions there are, and may be; and were in all."""
+    """The numbers of sessions that are open, that were opened in all, and that may be open."""
 
     open: int
     opened: int
@@ -34,7 +34,7 @@ class SessionsShown(msgspec.Struct, frozen=True):
 
 
 class CallsShown(msgspec.Struct, frozen=True):
-    """How many calls there are, and how many requests were answered, so many of them with a fault."""
+    """The numbers of calls in flight, and of requests that were answered, so many of them with a fault."""
 
     in_flight: int
     waiting: int
@@ -54,7 +54,7 @@ class ProcessesShown(msgspec.Struct, frozen=True):
 
 
 class UserShown(msgspec.Struct, frozen=True):
-    """What a user's channels hold; `uid` is null for servers that many agents share."""
+    """The bytes that a user's channels hold; `uid` is null for servers that many agents share."""
 
     uid: int | None
     held: int
@@ -92,7 +92,7 @@ class LogShown(msgspec.Struct, frozen=True):
 
 
 class AuditShown(msgspec.Struct, frozen=True):
-    """How many calls there was no room to record."""
+    """The number of calls that there was no room to record."""
 
     lost: int
 

@@ -1,4 +1,4 @@
-"""What answers administrators: each line gets one answer or fault, in a task of its own, under its channel's guard.
+"""The door for administrators: each line gets one answer or fault, in a task of its own, under its channel's guard.
 
     line ─▶ take ─┬─▶ `stop`
                   └─▶ a task ─▶ the wing does or shows it ─▶ answer ─▶ notes of a subscription, until it is stopped, or

@@ -1,4 +1,4 @@
-"""What the daemon runs programs with beside its family: opened once a configuration needs it, and for all after that.
+"""The equipment with which the daemon runs programs: opened once a configuration needs it, and kept for all after it.
 
     scratch directories, cgroups, launchers ── where a program has bounds
     warm parents ───────────────────────────── where there are Python tools
@@ -61,7 +61,7 @@ class EquipmentError(Exception):
 
 
 class EquipmentNeeds:
-    """What a configuration's programs need. `controllers` are those of cgroups that are to count calls."""
+    """The needs of a configuration's programs. `controllers` are those of cgroups that are to count calls."""
 
     def __init__(self, catalog: Catalog) -> None:
         config = catalog.config
@@ -76,7 +76,7 @@ class EquipmentNeeds:
 
 
 class Equipment:
-    """What was opened so far. What one configuration needed stays for those after it, and what they need more is added.
+    """All that was opened so far. It stays for later configurations, and what these need more is added.
 
     Each addition is open in a task of its own, until `close`.
     """
@@ -138,7 +138,7 @@ class Equipment:
             ended.set()
 
     def _lacks(self, catalog: Catalog) -> bool:
-        """Whether there is anything to be added; the first time there always is."""
+        """Tell whether there is anything to be added; the first time there always is."""
         needs = EquipmentNeeds(catalog)
         return (
             not self._added
@@ -187,7 +187,7 @@ class Equipment:
 async def open_equipment(
     family: Family, environ: Mapping[str, str], log: Log, masker: Masker
 ) -> AsyncIterator[Equipment]:
-    """What programs need, empty at first: `suit` it to a configuration before the family has children.
+    """Equipment, empty at first: `suit` it to a configuration before the family has children.
 
     `masker` is that of the daemon. Leave it once there are no calls.
     """
@@ -215,7 +215,7 @@ def _open_traces(setup: Setup) -> AbstractContextManager[Step]:
 
 @contextmanager
 def _open_audit(setup: Setup, masker: Masker, environ: Mapping[str, str]) -> Iterator[AuditSink | None]:
-    """What records calls, where the configuration names a store. Raises `EquipmentError`."""
+    """Open the audit, where the configuration names a store. Raises `EquipmentError`."""
     if setup.catalog.config.audit.store is None:
         yield None
         return
@@ -243,7 +243,7 @@ def _directory(prefix: str, environ: Mapping[str, str], family: Family, stack: A
 def spool_below(
     environ: Mapping[str, str], stack: AsyncExitStack | ExitStack, *, made: Callable[[Path], object]
 ) -> MakeDirectory | None:
-    """What makes the directory of stored answers, for as long as the stack; None where nothing names a place for it.
+    """The maker of the directory of stored answers, which lasts as long as the stack; None where there is no place.
 
     What killed daemons have left of theirs is removed now, and no other's. `made` is told of the new one.
     """

@@ -1,4 +1,4 @@
-"""Where metrics are read: the places for it, and at most `MAX_SCRAPES` connections there at once.
+"""Accept those who read metrics, at most `MAX_SCRAPES` connections at once.
 
 What answers them is a wing, imported with the first of them.
 """

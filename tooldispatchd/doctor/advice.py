@@ -1,4 +1,4 @@
-"""What to do about a server or an API that cannot be used, by the words in which the daemon says why. Pure."""
+"""Advice about a server or an API that cannot be used, by the words in which the daemon says why. Pure."""
 
 from typing import Final
 
@@ -29,5 +29,5 @@ _ADVICE: Final = (
 
 
 def advice_for(said: str) -> str | None:
-    """What to do where the daemon says this; None where only its own words help."""
+    """The advice where the daemon says this; None where only its own words help."""
     return next((advice for words, advice in _ADVICE if words in said), None)

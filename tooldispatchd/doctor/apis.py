@@ -1,4 +1,4 @@
-"""How it is with HTTP APIs: their hosts answer. No operation is called, and no credential is shown to them.
+"""Examine HTTP APIs: their hosts answer. No operation is called, and no credential is shown to them.
 
 Any status is an answer: what an API says to a stranger says nothing of what it says to the daemon.
 """

@@ -71,7 +71,7 @@ def _secret_texts(value: object, path: Path = ()) -> Iterator[list[str]]:
 
 
 def _parts_of(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What stands in texts where credentials do, each with a name that tells whether it is one.
+    """The parts of texts that stand where credentials do, each with a name that tells whether it is one.
 
     After an option, after `=`, in a header, behind the scheme of one, and in a URL.
     """
@@ -112,7 +112,7 @@ def masked(written: object, path: Path = ()) -> object:
 
 
 def _is_time(value: object) -> bool:
-    """Whether TOML has a date or a time there, which no key of a configuration takes."""
+    """Tell whether TOML has a date or a time there, which no key of a configuration takes."""
     return not isinstance(value, (str, int, float))
 
 

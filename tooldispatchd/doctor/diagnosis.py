@@ -1,4 +1,4 @@
-"""What an examiner found: a `Diagnosis`, in words for a person and in fields for a program. Pure."""
+"""A `Diagnosis`: the finding of an examiner, in words for a person and in fields for a program. Pure."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -9,7 +9,7 @@ from tooldispatchd.catalog.masker import Masker
 
 
 class Health(StrEnum):
-    """How it is with one thing, best first."""
+    """The health of one thing, best first."""
 
     FINE = "fine"
     WARNING = "warning"
@@ -40,6 +40,6 @@ def masked_diagnosis(found: Diagnosis, masker: Masker) -> Diagnosis:
 
 
 def worst(diagnoses: Sequence[Diagnosis]) -> Health:
-    """How it is with the worst of them."""
+    """The health of the worst of them."""
     order = list(Health)
     return max((each.health for each in diagnoses), key=order.index, default=Health.FINE)

@@ -26,7 +26,7 @@ AT_ONCE: Final = 8
 
 
 class Onlooker(Protocol):
-    """Whoever is told how far it is."""
+    """The terminal, or a program, that is told how far the examination is."""
 
     def began(self, examiner: Examiner) -> None: ...
     def ended(self, examiner: Examiner, found: list[Diagnosis]) -> None: ...
@@ -35,7 +35,7 @@ class Onlooker(Protocol):
 async def examine(
     path: Path, loaded: Loaded, environ: Mapping[str, str], onlooker: Onlooker, within_s: float
 ) -> list[Diagnosis]:
-    """How it is with all that the configuration at `path` names; what is not done by then is wrong."""
+    """The diagnoses of all that the configuration at `path` names; what is not done by then is wrong."""
     found: dict[int, list[Diagnosis]] = {}
     places = trio.Semaphore(AT_ONCE)
 

@@ -13,7 +13,7 @@ EXAMINE_S: Final = 15.0
 
 
 class Examiner(msgspec.Struct, frozen=True):
-    """What is looked at, how, and for how long at most."""
+    """One thing to look at, the way to do it, and its limit."""
 
     part: str
     name: str

@@ -1,4 +1,4 @@
-"""How it is with the files of a configuration, and with the places where the daemon keeps what outlives it."""
+"""Examine the files of a configuration, and the places where the daemon keeps what outlives it."""
 
 import os
 import shutil
@@ -41,7 +41,7 @@ def file_examiners(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Exami
 
 
 async def _examine_warnings(loaded: Loaded) -> Sequence[Diagnosis]:
-    """What `check` warns of."""
+    """The warnings of `check`."""
     await trio.lowlevel.checkpoint()
     name = str(loaded.files[0])
     warnings = loaded.catalog.warnings
@@ -51,7 +51,7 @@ async def _examine_warnings(loaded: Loaded) -> Sequence[Diagnosis]:
 
 
 def examine_file(path: Path) -> Diagnosis:
-    """Who may change a file of the configuration: whoever can has programs run as the daemon's user."""
+    """Look who may change a file of the configuration: whoever can has programs run as the daemon's user."""
     try:
         status, above = path.stat(), path.absolute().parent.stat()
     except OSError as error:
@@ -71,7 +71,7 @@ def examine_file(path: Path) -> Diagnosis:
 
 
 def examine_database(store: str) -> Diagnosis:
-    """Whether the audit's database lets the daemon in."""
+    """Try whether the audit's database lets the daemon in."""
     try:
         open_reader(store).close()
     except AuditStoreError as error:
@@ -81,7 +81,7 @@ def examine_database(store: str) -> Diagnosis:
 
 
 def examine_directory(key: str, directory: Path) -> Diagnosis:
-    """Whether a directory can be written to, or made where the daemon makes it, and the room that is left there."""
+    """Try whether a directory can be written to, or made where the daemon makes it, and see what room is left."""
     there = directory
     while not there.exists() and there != there.parent:
         there = there.parent

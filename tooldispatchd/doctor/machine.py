@@ -1,4 +1,4 @@
-"""How it is with the machine: versions, what the kernel bounds this user by, and what can be enforced on programs."""
+"""Examine the machine: versions, what the kernel bounds this user by, and what can be enforced on programs."""
 
 import os
 import platform
@@ -44,7 +44,7 @@ def machine_examiners(loaded: Loaded) -> Iterator[Examiner]:
 
 
 def machine_facts() -> dict[str, object]:
-    """What a report says of the machine: nothing that names it."""
+    """The part of a report about the machine: nothing that names it."""
     return {
         "tooldispatchd": metadata.version(PACKAGE),
         "python": platform.python_version(),
@@ -165,7 +165,7 @@ def _examine_inotify() -> Diagnosis:
 
 
 def _examine_sandbox(catalog: Catalog) -> Diagnosis:
-    """What can be enforced; whether the configuration's programs are kept to what it says, its warnings tell."""
+    """Tell what can be enforced; whether programs are kept to what the configuration says, its warnings tell."""
     try:
         abilities = read_abilities()
     except AbilitiesError as error:
@@ -210,7 +210,7 @@ def _cgroup() -> Path | None:
 
 
 def _left(cgroup: Path | None, what: str) -> int | None:
-    """What a cgroup, and those around it, leave of processes or memory; None where nothing is bounded."""
+    """The rest that a cgroup, and those around it, leave of processes or memory; None where nothing is bounded."""
     left: list[int] = []
     while cgroup is not None and cgroup.is_relative_to("/sys/fs/cgroup"):
         most, now = _number(cgroup / f"{what}.max"), _number(cgroup / f"{what}.current")

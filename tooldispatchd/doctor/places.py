@@ -1,4 +1,4 @@
-"""How it is with the places to listen: each could be bound, or a daemon answers there. A running one is not disturbed.
+"""Examine the places to listen: each could be bound, or a daemon answers there. A running one is not disturbed.
 
 A Unix socket is asked with a `ping`, which opens no session; a daemon that does not answer is stopped, or hangs. That
 a port is free is found out by binding it without listening, and only where nobody listens.
@@ -44,7 +44,7 @@ def place_examiners(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[Ex
 
 
 def examine_place(place: ListenAddress, environ: Mapping[str, str]) -> Diagnosis:
-    """How it is with one place; blocks for some seconds at most."""
+    """Examine one place; blocks for some seconds at most."""
     if place.kind is ListenKind.ABSTRACT:
         return _examine_socket(place, f"@{place.name}") or _of(place, "free")
     if place.kind in {ListenKind.HTTP, ListenKind.HTTPS}:
@@ -107,7 +107,7 @@ def _examine_missing(place: ListenAddress, directory: Path, environ: Mapping[str
 
 
 def _examine_socket(place: ListenAddress, address: str) -> Diagnosis | None:
-    """Who listens on a Unix socket, and whether a daemon answers there; None where nobody does."""
+    """Tell who listens on a Unix socket, and whether a daemon answers there; None where nobody does."""
     began = time.monotonic()
     try:
         connection = reach(address, within_s=ANSWER_S)

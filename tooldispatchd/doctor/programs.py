@@ -1,4 +1,4 @@
-"""How it is with tools: their programs can be started, their modules imported, their directories are there.
+"""Examine tools: their programs can be started, their modules imported, their directories are there.
 
 None is called. The tools that a toolbox or a document of OpenAPI makes are looked at together, by its table's name.
 """
@@ -68,7 +68,7 @@ def _by_origin(loaded: Loaded) -> dict[tuple[str, str], list[str]]:
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """What was seen of a table's programs; with `advice` something is wrong."""
+    """The state of a table's programs; with `advice` something is wrong."""
 
     said: str
     advice: str | None = None
@@ -76,7 +76,7 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 def _look(part: str, name: str, lacking: Sequence[str], look: Callable[[], _Look] | None) -> Diagnosis:
-    """What is lacking, or what a closer look shows."""
+    """Tell what is lacking, or what a closer look shows."""
     began = monotonic()
     if lacking or look is None:
         seen = _Look("; ".join(dict.fromkeys(lacking)), "install or make what is missing, or correct the key")
@@ -175,7 +175,7 @@ async def interpreter_facts(program: str | None, env: Mapping[str, str]) -> dict
 
 
 async def _version(program: str) -> str:
-    """What an interpreter says of its version; it is told nothing of our environment."""
+    """Ask an interpreter for its version; it is told nothing of our environment."""
     with trio.move_on_after(VERSION_S):
         try:
             done = await trio.run_process(

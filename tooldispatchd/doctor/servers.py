@@ -1,4 +1,4 @@
-"""How it is with the MCP servers of a configuration: each is started, or reached, as the daemon would do it."""
+"""Examine the MCP servers of a configuration: each is started, or reached, as the daemon would do it."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -54,7 +54,7 @@ async def _examine(catalog: Catalog, binding: Binding, trial: Trial) -> Sequence
 
 
 def _failure(name: str, answer: Line) -> str | None:
-    """Why a server cannot be used, or None."""
+    """The reason why a server cannot be used, or None."""
     head = f"server {name} is not available: "
     if answer.get("__port") == "fault":
         # Where a tool of it is required.

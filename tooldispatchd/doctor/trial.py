@@ -50,7 +50,7 @@ class Trial:
             raise TrialEndedError(self._last_words())
 
     async def open(self, server: str) -> Line:
-        """What `hello` for one server is answered with: `ready`, or a `fault`; then the server is stopped.
+        """The answer to `hello` for one server: `ready`, or a `fault`; then the server is stopped.
 
         Raises `TrialEndedError`.
         """

@@ -71,7 +71,7 @@ def _eager(binding: Binding) -> Binding:
 
 
 def _profile(name: str, catalog: Catalog, directory: str) -> Profile:
-    """What one server is started under: bounded as for the first profile that has it."""
+    """The profile that one server is started under, bounded as the first one that has it."""
     users = (profile for profile in catalog.profiles.values() if any(use.server == name for use in profile.servers))
     bounds = next((profile.confinement for profile in users), None)
     profile = Profile(name, (), (ServerUse(name),), jobs=False, workspace=directory)

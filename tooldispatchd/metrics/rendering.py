@@ -1,4 +1,4 @@
-"""What a daemon has counted, rendered as text in pieces of about a millisecond, between which others have their turns.
+"""Render what a daemon has counted as text, in pieces of about a millisecond, between which others have their turns.
 
 Nothing is copied first and nothing locked: the loop's thread counts and renders, so a number is never half written.
 Two numbers of one text may be some turns apart.

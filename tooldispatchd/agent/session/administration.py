@@ -1,4 +1,4 @@
-"""Who may see what the daemon does and change it, and the door to what shows and changes it.
+"""The right to administer the daemon, and the interfaces between it and what shows and changes it.
 
     admin line ─▶ ChannelHost: may this channel? ─▶ AdminSide, which is loaded with the first line that is let in
                         └─ no ─▶ one and the same fault
@@ -62,7 +62,7 @@ class AdminChannel(Protocol):
 
 @runtime_checkable
 class AdminSubscription(Protocol):
-    """What an administrator hears more of after its answer."""
+    """Something that an administrator hears more of after its answer."""
 
     async def run(self) -> None:
         """Tell it, until it is ended or its channel loses the right to it."""
@@ -72,13 +72,13 @@ class AdminSubscription(Protocol):
 
 
 class AdminSide(Protocol):
-    """What answers administrators."""
+    """The daemon's side that answers administrators."""
 
     def take(self, asked: AdminReq, channel: AdminChannel, *, line: int) -> None:
         """Answer a line of a channel that may administer the daemon, now or later."""
 
     def owes(self, channel: AdminChannel) -> bool:
-        """Whether a line of the channel is not answered yet."""
+        """Tell whether a line of the channel is not answered yet."""
 
     def dismiss(self, channel: AdminChannel) -> None:
         """End the subscriptions of a channel that is no administrator's any more; what it asked for is answered."""
@@ -88,12 +88,12 @@ class AdminSide(Protocol):
 
 
 class LogReader(Protocol):
-    """Who reads the log beside its sink. Both methods may be called in any thread, and neither waits."""
+    """A reader of the log beside its sink. Both methods may be called in any thread, and neither waits."""
 
     level: str
 
     def has_room_for(self, fields: Mapping[str, object]) -> bool:
-        """Whether a line with these fields is wanted, and can be taken; one that is and cannot be is counted."""
+        """Tell whether a line with these fields is wanted and can be taken; one that is and cannot be is counted."""
 
     def take(self, line: bytes) -> None:
         """One line, an object in JSON."""
@@ -110,7 +110,7 @@ class AdministeredLog(Protocol):
 
 
 class ReadConfiguration(msgspec.Struct, frozen=True):
-    """What the latest generation was read from, and when, in seconds since 1970.
+    """The source of the latest generation, and when it was read, in seconds since 1970.
 
     `origin_of` says in which file and line what stands at a path was written; None where it was not.
     """
@@ -163,14 +163,14 @@ class RunningDaemon(CountedDaemon, Protocol):
     def log_output(self) -> AdministeredLog: ...
     def stop(self) -> None: ...
     def offer(self) -> Offer | Fault:
-        """What another daemon needs to take over its places; nothing has changed yet."""
+        """The descriptors that another daemon needs to take over its places; nothing has changed yet."""
 
     reload: Reload | None
     configuration: Callable[[], ReadConfiguration] | None
 
 
 def is_owner(visitor: Visitor, *, own_uid: int) -> bool:
-    """Whether this is the daemon's own user or root, at a listening socket, and known to be no process below it."""
+    """Tell whether it is the daemon's own user or root, at a listening socket, and known to be no process below it."""
     if visitor.accepted_at is None or visitor.pid is None or visitor.uid not in {own_uid, ROOT_UID}:
         return False
     return is_descendant(visitor.pid, seen_at=visitor.accepted_at) is False

@@ -1,8 +1,8 @@
 """Known secrets are masked in what is logged, told and recorded. Pure.
 
 A value is looked for as it is, as it stands in JSON, in a URL, and, where it has several lines, line by line. What is
-shorter than `LEAST_CHARS` is not: it would be found where nobody meant it. Who would rather lose a word of a text than
-show one has it looked for as a word of its own.
+shorter than `LEAST_CHARS` is not: it would be found where nobody meant it. A report that would rather lose a word than
+show a short secret has it looked for as a word of its own.
 """
 
 import json
@@ -30,8 +30,8 @@ class Masker:
     def __init__(self, values: Iterable[str] = (), *, words: Iterable[str] = ()) -> None:
         self._stated = frozenset(values)
         self._learnt: dict[str, frozenset[str]] = {}
-        short = "|".join(re.escape(word) for word in words if 0 < len(word) < LEAST_CHARS)
-        self._words = re.compile(rf"(?<!\w)(?:{short})(?!\w)") if short else None
+        short = sorted((word for word in words if 0 < len(word) < LEAST_CHARS), key=len, reverse=True)
+        self._words = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, short))})(?!\w)") if short else None
         self._arrange()
 
     def __bool__(self) -> bool:

@@ -18,9 +18,10 @@ BUBBLEWRAP := build/bubblewrap
 PROMETHEUS := build/prometheus
 NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/null))
 # flake8-async takes files only, a third of a second for each: it gets those that have anything to do with tasks, on all
-# cores. Naming a rule to leave out brings in the optional ones (ASYNC9), which contradict trio's synchronous methods. A
-# test may be async for the loop that it runs in (ASYNC124), may look again and again at a process that sends no event
-# (ASYNC110), and may block: nobody else waits for its loop (ASYNC22).
+# cores. Each family of rules that is named costs: of asyncio (ASYNC3) ruff says the same, and the optional ones (ASYNC9)
+# contradict trio's synchronous methods. Naming a rule to leave out would bring them in. A test may be async for the loop
+# that it runs in (ASYNC124), may look again and again at a process that sends no event (ASYNC110), and may block: nobody
+# else waits for its loop (ASYNC22).
 WITH_TASKS = grep --recursive --include='*.py' --files-with-matches --word-regexp --extended-regexp 'async|await|trio'
 FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async --startable-in-context-manager=_hold
 # One file more at a time than there are cores, since most wait for a process that they started; the tests of one file
@@ -32,17 +33,19 @@ PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin:$(CURDIR)/$(PROMETHEUS)/us
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-servers servers check check-tests bench bridges attack conformance fuzz properties documents protocol lock clean
+.PHONY: help install demo test test-servers servers check check-types check-async check-layers check-style check-tests bench bridges attack conformance fuzz properties documents protocol lock clean
 
 help: ## say what each command does
 	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
 
 install: $(STAMP)
 
-# The project's own build tools are in the lock, so that nothing is fetched unpinned.
-$(STAMP): requirements.lock pyproject.toml
+$(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "cannot install: no Python 3.11 or newer, with venv, is on the PATH" >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)
+
+# The project's own build tools are in the lock, so that nothing is fetched unpinned.
+$(STAMP): requirements.lock pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $(STAMP)
@@ -50,17 +53,18 @@ $(STAMP): requirements.lock pyproject.toml
 demo: install ## show an agent calling inline, process and MCP tools through a daemon
 	$(BIN)/tooldispatchd demo
 
-# The tests come last: their closing line is what a reader looks for. What they need is fetched while the checks run.
-test: install ## everything that must pass: the checks, then the tests
-	$(MAKE) --no-print-directory --jobs=4 --output-sync check servers $(BUBBLEWRAP)/.tried $(PROMETHEUS)/.tried
+# The tests come last: their closing line is what a reader looks for. What they need is fetched while the checks run. More
+# jobs would hold up what the checks wait for.
+test: ## everything that must pass: the checks, then the tests
+	$(MAKE) --no-print-directory --jobs=3 --output-sync check servers $(BUBBLEWRAP)/.tried $(PROMETHEUS)/.tried
 	$(PYTEST)
 
-test-servers: servers ## only the tests against MCP servers and clients that others wrote
+test-servers: install servers ## only the tests against MCP servers and clients that others wrote
 	CLIENTS=all $(PYTEST) tests/real tests/mcpface/real
 
 # Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,
 # for two makes of the SDK cannot share one, and nothing that the project locks may depend on them.
-servers: install $(foreach set,sdk1 sdk2 fastmcp describing postgres $(if $(NPM),npm clients openapi),$(SERVERS)/$(set)/.installed)
+servers: $(foreach set,sdk1 sdk2 fastmcp describing postgres $(if $(NPM),npm clients openapi),$(SERVERS)/$(set)/.installed)
 
 # Unpacked, not installed, which takes no rights; where that cannot be, the tests that need it are skipped, and say so.
 $(BUBBLEWRAP)/.tried:
@@ -75,10 +79,11 @@ $(PROMETHEUS)/.tried:
 		|| echo "there is no prometheus: its tests are skipped" >&2
 	touch $@
 
-# The lock is complete, and pip would look for an extra that it names as if for another package.
-$(SERVERS)/%/.installed: tests/servers/pypi/%.lock
-	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+# The lock is complete, and pip would look for an extra that it names as if for another package. A pip of its own would
+# cost each as much as a third of what it installs.
+$(SERVERS)/%/.installed: tests/servers/pypi/%.lock | $(BIN)/python
+	$(PYTHON) -m venv --clear --without-pip $(@D)
+	$(BIN)/python -m pip --python $(@D)/bin/python install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	touch $@
 
 # Clients, and the conformance suite, of npm, which bring a Node that is new enough for them; and documents of OpenAPI.
@@ -94,12 +99,21 @@ $(NPM_SETS) $(BRIDGES)/npm/.installed:
 check-tests: install ## what flake8-async says of the tests, beside what `make check` says of them; minutes of it
 	$(WITH_TASKS) tests | $(FLAKE8_ASYNC) --disable=ASYNC9,ASYNC110,ASYNC124,ASYNC22
 
-check: install ## lint, format, types and layers
+# What takes longest comes first, for `make test` runs them side by side.
+check: check-types check-async check-layers check-style ## lint, format, types and layers
+
+check-types: install
+	$(BIN)/mypy
+
+check-async: install
+	$(WITH_TASKS) tooldispatchd docs protocol benchmarks | $(FLAKE8_ASYNC) --enable=ASYNC1,ASYNC2,ASYNC4
+
+check-layers: install
+	$(BIN)/lint-imports
+
+check-style: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(WITH_TASKS) tooldispatchd docs protocol benchmarks | $(FLAKE8_ASYNC)
-	$(BIN)/mypy
-	$(BIN)/lint-imports
 
 bench: install ## measure, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run

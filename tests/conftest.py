@@ -4,7 +4,7 @@ import contextlib
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ settings.register_profile(
 settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+TESTS = Path(__file__).parent
 # Files that take longest: begun last, each would be waited for alone. A part of a path is enough.
 LONG_ONES = ("/attack/", "/real/", "test_hostile", "test_conformance", "test_dockerfile", "test_daemon.py")
 
@@ -40,9 +41,23 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have each of several workers begin its collection elsewhere.
+
+    In a fresh clone all files are compiled, with their assertions rewritten. Workers that go the same way compile each
+    file at the same time, all of them.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None or [Path(arg).resolve() for arg in config.args] != [TESTS]:
+        return
+    files = sorted(map(str, TESTS.rglob("test_*.py")))
+    begins = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    config.args = [*files[begins:], *files[:begins]]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with those that take longest."""
-    items.sort(key=lambda item: not any(part in str(item.path) for part in LONG_ONES))
+    """Begin with those that take longest; wherever the collection began, in one order."""
+    items.sort(key=lambda item: (not any(part in str(item.path) for part in LONG_ONES), item.path))
 
 
 def open_descriptors() -> set[str]:
@@ -108,15 +123,17 @@ def forking(no_signal_is_ignored: None) -> Iterator[None]:
 HANGS_AFTER_S = 240
 
 
-@pytest.fixture(autouse=True)
-def no_hang() -> Iterator[None]:
-    """Fail a test that hangs, wherever it does."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Fail a test that hangs, wherever it does. A fixture for each of thousands of tests would cost them more."""
 
     def fail(_signum: int, _frame: object) -> None:
         raise TimeoutError(f"this test has hung for {HANGS_AFTER_S} s")
 
     before = signal.signal(signal.SIGALRM, fail)
     signal.alarm(HANGS_AFTER_S)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

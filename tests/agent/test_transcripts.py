@@ -30,17 +30,20 @@ def children_of(config: Path) -> tuple[bytes, ...]:
     return tuple(f'"{name}"'.encode() for name in commands)
 
 
+@cache
+def has_servers(config: Path) -> bool:
+    return bool(tomllib.loads(config.read_text(encoding="utf-8")).get("mcp"))
+
+
 def starts_children(transcript: Transcript) -> bool:
-    servers = tomllib.loads(config_of(transcript).read_text(encoding="utf-8")).get("mcp")
-    names = children_of(config_of(transcript))
-    return bool(servers) or any(name in line for name in names for line in sent(transcript))
+    config = config_of(transcript)
+    return has_servers(config) or any(name in line for line in sent(transcript) for name in children_of(config))
 
 
 INSIDE: Final = "it begins with a rule that asks: here only the model can begin it"
 
 
-def param(path: Path) -> ParameterSet:
-    transcript = read_transcript(path)
+def param(transcript: Transcript) -> ParameterSet:
     reason = INSIDE if transcript.is_inside else ""
     if transcript.level == "admin":
         reason = "what an administrator asks about is the whole daemon"
@@ -48,11 +51,13 @@ def param(path: Path) -> ParameterSet:
         reason = "an agent in memory has one channel"
     if "slow" in transcript.needs:
         reason = "memory takes every byte at once, and its time jumps"
-    return pytest.param(path, id=path.stem, marks=[pytest.mark.skip(reason=reason)] if reason else [])
+    return pytest.param(transcript, id=transcript.name, marks=[pytest.mark.skip(reason=reason)] if reason else [])
 
 
-with_children = [param(path) for path in transcripts() if starts_children(read_transcript(path))]
-without_children = [param(path) for path in transcripts() if not starts_children(read_transcript(path))]
+every = [read_transcript(path) for path in transcripts()]
+started = {transcript.name for transcript in every if starts_children(transcript)}
+with_children = [param(transcript) for transcript in every if transcript.name in started]
+without_children = [param(transcript) for transcript in every if transcript.name not in started]
 
 
 async def play(transcript: Transcript, agent: Agent) -> None:
@@ -75,9 +80,8 @@ async def play(transcript: Transcript, agent: Agent) -> None:
                 raise AssertionError(verb)
 
 
-@pytest.mark.parametrize("path", without_children)
-async def test_a_transcript_holds_in_memory(path: Path, autojump_clock: MockClock, tmp_path: Path) -> None:
-    transcript = read_transcript(path)
+@pytest.mark.parametrize("transcript", without_children)
+async def test_a_transcript_holds_in_memory(transcript: Transcript, autojump_clock: MockClock, tmp_path: Path) -> None:
     async with open_runtime(load_catalog(config_of(transcript), {}), logs_calls=False, spool=tmp_path) as runtime:
         agent = Agent(runtime)
         await play(transcript, agent)
@@ -85,9 +89,8 @@ async def test_a_transcript_holds_in_memory(path: Path, autojump_clock: MockCloc
 
 
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("path", with_children)
-async def test_a_transcript_with_children_holds_in_memory(path: Path) -> None:
-    transcript = read_transcript(path)
+@pytest.mark.parametrize("transcript", with_children)
+async def test_a_transcript_with_children_holds_in_memory(transcript: Transcript) -> None:
     catalog = load_catalog(config_of(transcript), {})
     async with open_runtime(catalog, patience_s=PATIENCE_S, logs_calls=False) as runtime:
         agent = Agent(runtime)

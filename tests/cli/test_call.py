@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemon.forking import run_forked
 from tests.daemon.spawned import PATIENCE_S, Daemon, daemon_on, server, without_places
 
 CONFIG = f"""
@@ -50,11 +51,7 @@ def call(*words: str, stdin: str = "", **environ: str) -> subprocess.CompletedPr
 
 
 def tooldispatchd(*words: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tooldispatchd", *words]
-    environment = without_places() | environ
-    return subprocess.run(
-        command, input=stdin, env=environment, capture_output=True, text=True, timeout=20, check=False
-    )
+    return run_forked(*words, stdin=stdin.encode(), env=without_places() | environ)
 
 
 def test_the_content_is_printed_and_the_exit_code_is_0(daemon: Daemon) -> None:

@@ -5,13 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.daemon.forking import run_forked
 from tooldispatchd.__main__ import COMMANDS
 
 COMMAND = [sys.executable, "-m", "tooldispatchd"]
-
-
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=20, check=False)
 
 
 def took_s(words: Sequence[str]) -> float:
@@ -23,21 +20,21 @@ def took_s(words: Sequence[str]) -> float:
 
 
 def test_help_names_every_command() -> None:
-    ended = run("--help")
+    ended = run_forked("--help")
     assert ended.returncode == 0
     assert all(name in ended.stdout and summary in ended.stdout for name, summary in COMMANDS.items())
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_its_help(command: str) -> None:
-    ended = run(command, "--help")
+    ended = run_forked(command, "--help")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith(f"usage: tooldispatchd {command} ")
 
 
 @pytest.mark.parametrize("command", ["serve", "call"])
 def test_the_help_of_a_command_names_its_exit_codes(command: str) -> None:
-    assert "exit codes: 0 " in run(command, "--help").stdout
+    assert "exit codes: 0 " in run_forked(command, "--help").stdout
 
 
 def test_help_answers_in_a_tenth_of_a_second_beyond_the_interpreter() -> None:
@@ -63,11 +60,11 @@ def test_the_commands_of_a_client_import_neither_the_event_loop_nor_msgspec(comm
 
 
 def test_the_version_is_told() -> None:
-    ended = run("--version")
+    ended = run_forked("--version")
     assert ended.returncode == 0
     assert ended.stdout.startswith("tooldispatchd ")
 
 
 @pytest.mark.parametrize("words", [[], ["frobnicate"], ["--frobnicate"], ["call"], ["tools", "--socket"]])
 def test_a_mistake_of_usage_has_exit_code_2(words: list[str]) -> None:
-    assert run(*words).returncode == 2
+    assert run_forked(*words).returncode == 2

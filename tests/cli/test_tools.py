@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemon.forking import run_forked
 from tests.daemon.spawned import Daemon, daemon_on, server, without_places
 from tooldispatchd.cli.tools import FORMS
 
@@ -48,9 +49,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def tools(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tooldispatchd", "tools", *words]
-    environ = without_places() | {"COLUMNS": "40"}
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=20, check=False)
+    return run_forked("tools", *words, env=without_places() | {"COLUMNS": "40"})
 
 
 def test_a_table_has_a_line_for_each_tool_that_fits_the_terminal(daemon: Daemon) -> None:

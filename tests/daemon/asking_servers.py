@@ -108,10 +108,14 @@ def _serving(handler: type[Asking]) -> Iterator[int]:
 def asking_over_websocket() -> Iterator[str]:
     """A server that asks without end once it is open, and reads nothing any more; its URL."""
     listening = socket.create_server(("127.0.0.1", 0))
-    threading.Thread(target=_accept, args=(listening,), daemon=True).start()
+    accepting = threading.Thread(target=_accept, args=(listening,), daemon=True)
+    accepting.start()
     try:
         yield f"ws://127.0.0.1:{listening.getsockname()[1]}/mcp"
     finally:
+        # Closed alone, the thread would wait on, and after a signal at whatever has the descriptor's number by then.
+        listening.shutdown(socket.SHUT_RDWR)
+        accepting.join()
         listening.close()
 
 

@@ -37,14 +37,15 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     while True:
-        request, descriptors, _, _ = socket.recv_fds(channel, MAX_REQUEST_BYTES, 1)
+        request, descriptors, _, _ = socket.recv_fds(channel, MAX_REQUEST_BYTES, 3)
         if not request:
             return
         pid = fork_sibling()
         if pid == 0:
             channel.close()
-            become_daemon(json.loads(request), descriptors[0])
-        os.close(descriptors[0])
+            become_daemon(json.loads(request), descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
         channel.send(b"%d" % pid)
 
 
@@ -62,15 +63,15 @@ def fork_sibling() -> int:
     return pid
 
 
-def become_daemon(request: Mapping[str, object], stderr: int) -> NoReturn:
+def become_daemon(request: Mapping[str, object], descriptors: list[int]) -> NoReturn:
     """Be what `python -m tooldispatchd` with these words would be there."""
     words, cwd, env = request["words"], request["cwd"], request["env"]
     assert isinstance(words, list)
     assert isinstance(cwd, str)
     assert isinstance(env, dict)
-    os.dup2(0, 1)
-    os.dup2(stderr, 2)
-    os.close(stderr)
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)

@@ -1,6 +1,5 @@
 """A daemon that is started without standard descriptors serves as any other, and gives their numbers to nothing."""
 
-import itertools
 import os
 import signal
 import subprocess
@@ -10,7 +9,7 @@ import pytest
 
 from tests.daemon.spawned import PATIENCE_S, SERVE, Daemon, ready
 
-CLOSED = [fds for count in (1, 2, 3) for fds in itertools.combinations(range(3), count)]
+CLOSED = [(0,), (1,), (2,), (0, 1, 2)]
 CONFIG = """
 [tools.up]
 type = "string -> string"

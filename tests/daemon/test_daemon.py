@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from tests.daemon.forking import run_forked
 from tests.daemon.spawned import SERVE, Agent, server, without_places
 
 CONFIG: Final = """
@@ -60,8 +61,8 @@ def test_on_pipes_what_was_asked_is_answered_and_the_end_of_input_is_the_daemons
 
 
 def test_a_daemon_that_is_asked_nothing_says_nothing(words: list[str]) -> None:
-    ended = subprocess.run(words, input=b"", capture_output=True, timeout=TIMEOUT_S, check=False)
-    assert (ended.returncode, ended.stdout) == (0, b"")
+    ended = run_forked(*words[len(SERVE) - 1 :])
+    assert (ended.returncode, ended.stdout) == (0, "")
 
 
 def test_a_pipe_that_nobody_reads_any_more_cancels_what_runs(words: list[str]) -> None:
@@ -253,11 +254,9 @@ def test_each_server_that_fails_is_a_warning_with_its_reason(tmp_path: Path) -> 
 
 def test_a_secret_of_an_input_is_in_no_log(words: list[str]) -> None:
     line = b'{"__port":"tool_req","id":"1","name":"echo","input":"s3cret"}\n'
-    ended = subprocess.run(
-        [*words, "--log-level", "debug"], input=line, capture_output=True, timeout=TIMEOUT_S, check=False
-    )
-    assert b"call answered" in ended.stderr
-    assert b"s3cret" not in ended.stderr
+    ended = run_forked(*words[len(SERVE) - 1 :], "--log-level", "debug", stdin=line)
+    assert "call answered" in ended.stderr
+    assert "s3cret" not in ended.stderr
 
 
 # --- configuration ---
@@ -286,9 +285,7 @@ def test_what_only_servers_over_the_network_need_is_not_imported_without_any(tmp
 
 def test_without_a_configuration_it_says_where_it_looked_and_offers_init(tmp_path: Path) -> None:
     environ = without_places() | {"XDG_CONFIG_HOME": str(tmp_path / "xdg")}
-    ended = subprocess.run(
-        SERVE, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
+    ended = run_forked("serve", cwd=tmp_path, env=environ)
     assert ended.returncode == 2
     looked = ["tooldispatchd.toml", f"{tmp_path}/xdg/tooldispatchd/config.toml", "/etc/tooldispatchd/config.toml"]
     assert [line.strip() for line in ended.stderr.splitlines() if line.startswith("    ")] == looked
@@ -301,11 +298,8 @@ def test_the_configuration_of_the_working_directory_is_found_first(tmp_path: Pat
     (place / "config.toml").write_text("broken")
     (tmp_path / "tooldispatchd.toml").write_text(CONFIG)
     environ = without_places() | {"XDG_CONFIG_HOME": str(tmp_path / "xdg")}
-    words = [*SERVE, "--listen", "stdio"]
-    ended = subprocess.run(
-        words, cwd=tmp_path, env=environ, input=ECHO, capture_output=True, timeout=TIMEOUT_S, check=False
-    )
-    assert (ended.returncode, ended.stdout) == (0, ECHOED)
+    ended = run_forked("serve", "--listen", "stdio", cwd=tmp_path, env=environ, stdin=ECHO)
+    assert (ended.returncode, ended.stdout) == (0, ECHOED.decode())
 
 
 def test_the_users_own_configuration_is_found_next(tmp_path: Path) -> None:
@@ -313,29 +307,20 @@ def test_the_users_own_configuration_is_found_next(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     (place / "config.toml").write_text(CONFIG)
     environ = without_places() | {"XDG_CONFIG_HOME": str(tmp_path / "xdg")}
-    words = [*SERVE, "--listen", "stdio"]
-    ended = subprocess.run(
-        words, cwd=tmp_path, env=environ, input=ECHO, capture_output=True, timeout=TIMEOUT_S, check=False
-    )
-    assert (ended.returncode, ended.stdout) == (0, ECHOED)
+    ended = run_forked("serve", "--listen", "stdio", cwd=tmp_path, env=environ, stdin=ECHO)
+    assert (ended.returncode, ended.stdout) == (0, ECHOED.decode())
 
 
 def test_the_places_of_the_file_are_listened_on_where_none_is_given(tmp_path: Path) -> None:
     (tmp_path / "tooldispatchd.toml").write_text('[daemon]\nlisten = ["stdio"]\n' + CONFIG)
-    words = [*SERVE, "--config", "tooldispatchd.toml"]
-    environ = without_places()
-    ended = subprocess.run(
-        words, cwd=tmp_path, env=environ, input=ECHO, capture_output=True, timeout=TIMEOUT_S, check=False
-    )
-    assert (ended.returncode, ended.stdout) == (0, ECHOED)
+    words = ["--config", "tooldispatchd.toml"]
+    ended = run_forked("serve", *words, cwd=tmp_path, env=without_places(), stdin=ECHO)
+    assert (ended.returncode, ended.stdout) == (0, ECHOED.decode())
 
 
 @pytest.mark.parametrize("place", ["tcp:1", "unix:", "fd:4", "stdio?profile=none", "unix:x?mod=0600"])
 def test_a_place_that_cannot_be_is_a_mistake_of_usage(tmp_path: Path, place: str) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
-    words = [*SERVE, "--config", str(tmp_path / "config.toml"), "--listen", place]
-    ended = subprocess.run(
-        words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False
-    )
+    ended = run_forked("serve", "--config", str(tmp_path / "config.toml"), "--listen", place)
     assert ended.returncode == 2
     assert f"--listen {place}: " in ended.stderr

@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from tests.daemon.activated import SilentLog
+from tests.daemon.forking import run_forked
 from tests.daemon.spawned import PATIENCE_S, SERVE, Agent, daemon_on, until, without_places
 from tests.daemon.test_peers import AS_ROOT, STRANGER, being
 from tooldispatchd.calls.memory import Memory
@@ -54,8 +55,14 @@ def connected(address: str) -> Iterator[Agent]:
         agent.close()
 
 
-def refusal(directory: Path, *places: str, pass_fds: tuple[int, ...] = ()) -> tuple[int, str]:
+def refusal(directory: Path, *places: str) -> tuple[int, str]:
     """The exit code and the complaint of a daemon that cannot start."""
+    ended = run_forked(*words(directory, *places)[len(SERVE) - 1 :])
+    return ended.returncode, ended.stderr
+
+
+def refusal_with(pass_fds: tuple[int, ...], directory: Path, *places: str) -> tuple[int, str]:
+    """As above, of one that has descriptors passed to it."""
     ended = subprocess.run(
         words(directory, *places),
         stdin=subprocess.DEVNULL,
@@ -365,7 +372,7 @@ def test_a_descriptor_that_is_not_open_stops_the_start(tmp_path: Path) -> None:
 
 def test_the_ends_of_pipes_are_not_mixed_up(tmp_path: Path, nothing_left: None) -> None:
     reading, writing = os.pipe()
-    code, said = refusal(tmp_path, f"fd:{writing},{reading}", pass_fds=(reading, writing))
+    code, said = refusal_with((reading, writing), tmp_path, f"fd:{writing},{reading}")
     os.close(reading)
     os.close(writing)
     assert code == 3
@@ -380,6 +387,6 @@ def test_a_socket_that_is_no_channel_stops_the_start(
         other.bind(str(tmp_path / "s"))
         if kind == socket.SOCK_STREAM:
             other.listen()
-        code, said = refusal(tmp_path, f"fd:{other.fileno()},{other.fileno()}", pass_fds=(other.fileno(),))
+        code, said = refusal_with((other.fileno(),), tmp_path, f"fd:{other.fileno()},{other.fileno()}")
     assert code == 3
     assert why in said

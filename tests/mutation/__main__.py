@@ -89,7 +89,7 @@ def _holds_in_memory(path: Path) -> bool:
     transcript = read_transcript(path)
     # Its tools are real children, and the machine alone has played it.
     is_slow = starts_children(transcript) and transcript.fixtures == "basic"
-    if is_slow or param(path).marks:
+    if is_slow or param(transcript).marks:
         return True
 
     async def hold() -> None:

@@ -3,14 +3,13 @@
 import json
 import os
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.daemon.forking import fork_daemon
+from tests.daemon.forking import fork_daemon, run_forked
 from tests.daemon.spawned import ROOT, Agent, Daemon, ready, without_places
 
 NAMED: Final = ROOT / "tests" / "servers" / "named.py"
@@ -77,8 +76,7 @@ def refusal(directory: Path, text: str) -> str:
 def checked(directory: Path, config: str) -> str:
     """What `check` says to a configuration that is wrong."""
     (directory / "config.toml").write_text(config)
-    words = [sys.executable, "-m", "tooldispatchd", "check", "--config", str(directory / "config.toml")]
-    ended = subprocess.run(words, env=without_places(), capture_output=True, text=True, check=False)
+    ended = run_forked("check", "--config", str(directory / "config.toml"), env=without_places())
     assert ended.returncode == 2
     return ended.stdout + ended.stderr
 

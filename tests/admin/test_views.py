@@ -137,6 +137,18 @@ async def test_what_was_asked_for_before_the_end_of_the_input_is_answered(autoju
     )
 
 
+async def test_a_tool_is_shown_while_its_first_call_runs(autojump_clock: MockClock) -> None:
+    held = HeldPlan()
+    async with administered(LimitsSpec(), held) as (_, agent):
+        await agent.call("1", "held")
+        seen = await ask(agent, "tools")
+        held.finish("1")
+        await agent.end_input()
+    tools = seen["tools"]
+    assert isinstance(tools, list)
+    assert [(tool["name"], tool["calls"], tool["in_flight"]) for tool in tools] == [("held", 0, 1), ("", 0, 0)]
+
+
 async def test_calls_that_ended_are_shown_by_how_and_tools_by_how_often(autojump_clock: MockClock) -> None:
     held = HeldPlan()
     async with administered(LimitsSpec(), held) as (_, agent):

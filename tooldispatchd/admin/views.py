@@ -15,6 +15,7 @@ from tooldispatchd.admin.status import status_view
 from tooldispatchd.admin.tools import tool_counts
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import RunningDaemon
+from tooldispatchd.calls.tally import ToolTally
 from tooldispatchd.metrics.rendering import pieces
 from tooldispatchd.wire.messages import AdminReq
 
@@ -57,13 +58,17 @@ class Views:
         return _lists(servers=entries)
 
     async def tools(self, _asked: AdminReq) -> bytes:
-        """The tools that were called, and requests for which there was none."""
+        """The tools that are or were called, and requests for which there was none."""
         state, entries = self._latest().state, self._entries()
         in_flight: Counter[tuple[str, str, str]] = Counter()
         async for session in in_turns(still_open(open_sessions(state), state)):
             plans = (call.plan for call in session.in_flight or () if call.plan is not None)
             in_flight.update((plan.name, plan.kind, plan.provider) for plan in plans)
-        tallies = [*state.tallies.tools(), state.tallies.none]
+        counted = state.tallies.tools()
+        known = {(tally.name, tally.kind, tally.provider) for tally in counted}
+        # None of whose calls has ended yet.
+        first = [ToolTally(*tool) for tool in in_flight if tool not in known]
+        tallies = [*counted, *first, state.tallies.none]
         await entries.fill(tallies, lambda tally: tool_counts(tally, in_flight[tally.name, tally.kind, tally.provider]))
         return _lists(tools=entries)
 

@@ -72,7 +72,7 @@ class Acts:
         if not isinstance(session, Session):
             return unknown_target("session", asked.session)
         if asked.call is None and asked.job is None:
-            await self._end_session(session)
+            session.abandon(SESSION_ENDED)
             return b"{}"
         call = _call_of(session, asked)
         if call is None:
@@ -82,14 +82,6 @@ class Acts:
         call.stop(CALL_ENDED, Reason.CANCELLED)
         session.flush()
         return b"{}"
-
-    async def _end_session(self, session: Session) -> None:
-        """In turns: it may have thousands of calls."""
-        session.shut(SESSION_ENDED)
-        in_flight = session.in_flight
-        async for _ in in_turns(() if in_flight is None else in_flight.stopping(SESSION_ENDED)):
-            session.flush()
-        session.abandon(SESSION_ENDED)
 
     async def restart(self, asked: AdminReq) -> bytes | Fault:
         """End the connections to a server, in all sessions or in one, and open others at once."""

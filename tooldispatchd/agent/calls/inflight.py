@@ -50,7 +50,7 @@ from tooldispatchd.wire.session import SessionMachine, body_of
 
 # An answer below this is about as large as the fault that would stand in its place.
 NOTABLE_BYTES: Final = 1024
-# Calls that are ended in one step take three milliseconds.
+# As many calls are ended in three milliseconds.
 STOPS: Final = 64
 # Faults of a request that no tool was found for.
 NO_TOOL: Final = frozenset({Code.UNKNOWN_TOOL, Code.NOT_ALLOWED, Code.PROVIDER_NATIVE})
@@ -395,18 +395,26 @@ class InFlight:
         self.stop(CANCELLED)
 
     def stop(self, fault: Fault, *, only_jobs: bool = False, only_waiting: bool = False) -> None:
-        """End every call early with `fault`, or those alone that are jobs, or that wait."""
-        for call in self._in_progress():
-            if (call.job is not None or not only_jobs) and not (only_waiting and call.is_running):
-                self._stop(call, fault)
+        """End every call early with `fault`, or those alone that are jobs, or that wait: thousands in further turns."""
+        chosen = [
+            call
+            for call in self._in_progress()
+            if (call.job is not None or not only_jobs) and not (only_waiting and call.is_running)
+        ]
+        self._stop(chosen[:STOPS], fault)
+        if len(chosen) > STOPS:
+            self._session.start_soon(partial(self._stop_in_turns, chosen[STOPS:], fault))
 
-    def stopping(self, fault: Fault) -> Iterator[None]:
-        """End all calls that there are now, `STOPS` of them in each step; others may have their turns between."""
-        calls = self._in_progress()
+    async def _stop_in_turns(self, calls: list[AgentCall], fault: Fault) -> None:
         for at in range(0, len(calls), STOPS):
-            for call in calls[at : at + STOPS]:
-                self._stop(call, fault)
-            yield
+            self._channel.flush()
+            await trio.lowlevel.checkpoint()
+            self._stop(calls[at : at + STOPS], fault)
+        self._channel.flush()
+
+    def stop_at_once(self, fault: Fault) -> None:
+        """End every call in this turn, where there is no other."""
+        self._stop(self._in_progress(), fault)
 
     def _in_progress(self) -> list[AgentCall]:
         """The calls, of which those that wait come first, so that a place given back starts none.
@@ -415,14 +423,14 @@ class InFlight:
         """
         return sorted(self._calls.values(), key=_progress)
 
-    def _stop(self, call: AgentCall, fault: Fault) -> None:
+    def _stop(self, calls: Iterable[AgentCall], fault: Fault) -> None:
         """Where the daemon ends, or the call that this whole agent serves, there is little time for it."""
-        if call.has_ended:
-            return
         depth = self._context.lineage.depth
-        call.stop(fault, Reason.CANCELLED)
-        if depth > 0 or fault.code is Code.DRAINING:
-            call.hurry(LAST_S / 2**depth)
+        for call in calls:
+            if not call.has_ended:
+                call.stop(fault, Reason.CANCELLED)
+                if depth > 0 or fault.code is Code.DRAINING:
+                    call.hurry(LAST_S / 2**depth)
 
     def promote(self, call_id: str) -> Fault | None:
         """Make a job of a call that runs or waits; why it cannot be one."""

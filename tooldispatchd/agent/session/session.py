@@ -513,7 +513,8 @@ class Session:
 
     def _tasks_ended(self) -> None:
         try:
-            self._stop_calls(CANCELLED)
+            if self.in_flight is not None:
+                self.in_flight.stop_at_once(CANCELLED)
         finally:
             self._close()
 

@@ -302,6 +302,31 @@ def memory_of(process: Path) -> int:
     return int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
+def test_a_reload_does_not_hold_the_loop(tmp_path: Path) -> None:
+    """Neither reading, nor planning for those who come next, nor freeing what was before; a start may be long."""
+    (tmp_path / "config.toml").write_text(ECHO)
+    with serving(tmp_path) as daemon:
+        for version in range(2):
+            with daemon.agent() as agent:
+                assert agent.ask("echo", "a")["content"] == '"a"'
+            daemon.reload(ECHO + many_tools(version))
+        daemon.process.terminate()
+        assert daemon.process.wait(PATIENCE_S) == 0
+    stopped = daemon.lines()[-1]
+    # In processor time: it is 2 ms, and was 16 to 24 where all tools were freed, or planned, in one turn.
+    assert (stopped["event"], stopped["longest_turn_ms"] < 10) == ("daemon stopped", True), stopped
+
+
+def many_tools(version: int) -> str:
+    """Tables of tools that have all changed."""
+    kinds = [
+        f'type = "{{text: string, v{version}?: int}} -> {{text: string, v{version}?: int}}"\ninline = "id"',
+        f'type = "int -> int"\nmap = "x * {version + 2}"',
+        f'type = "string -> int"\ncommand = ["wc", "-w", "{version}"]\ninput_mode = "text"',
+    ]
+    return "".join(f"[tools.t{number}]\n{kinds[number % len(kinds)]}\n" for number in range(300))
+
+
 def test_a_terminal_that_is_gone_ends_the_daemon(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(ECHO)
     path = tmp_path / "own.sock"

@@ -494,7 +494,7 @@ async def serve(start: DaemonStart) -> int:
             async with trio.open_nursery() as home:
                 memory = Memory(limits.buffered_bytes, ebbed=heap.ebbed, let_go=heap.let_go)
                 runtime = _runtime(prepared.setup, front, home=home, family=family, equipment=equipment, memory=memory)
-                generations = Generations(runtime, prepared, equipment, start.masker, front)
+                generations = Generations(runtime, prepared, equipment, masker=start.masker, front=front, heap=heap)
                 bound.callback(generations.close)
                 daemon = Daemon(
                     runtime,

@@ -65,8 +65,12 @@ class ConfigurationSource:
 
     def read(self) -> Reading:
         """Read it; raises `ConfigError` with all that is wrong. It takes its time, and may wait for `${command:…}`."""
-        with noting() as self.stamps:
-            return self._read()
+        with noting() as stamps:
+            try:
+                return self._read()
+            finally:
+                # When all are there: a watch in another thread looks through those of the reading before.
+                self.stamps = stamps
 
     def _read(self) -> Reading:
         loaded_at = time.time()

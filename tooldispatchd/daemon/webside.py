@@ -77,7 +77,7 @@ class WebSide:
         # The doors may be another daemon's until all else is there.
         await self._renewed.wait()
         pause_s = FIRST_PAUSE_S
-        while self._doors:
+        while self._doors and not self._is_stopping:
             began = trio.current_time()
             try:
                 self._child = self._spawn()
@@ -89,13 +89,13 @@ class WebSide:
                     await self._watch(self._child)
                     nursery.cancel_scope.cancel()
             if self._is_stopping:
-                if self.ended is not None:
-                    self.ended()
-                return
+                break
             if trio.current_time() - began > SETTLED_S:
                 pause_s = FIRST_PAUSE_S
             await trio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        if self._is_stopping and self.ended is not None:
+            self.ended()
 
     def renew(self, doors: Sequence[WebDoor], catalog: Catalog) -> None:
         """From now on admit whom these say, which are the same doors as before, once it runs."""

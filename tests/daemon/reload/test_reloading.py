@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from tests.daemon.spawned import MISBEHAVING, PATIENCE_S, SERVE, Agent, Daemon, ready, server, until, without_places
-from tooldispatchd.daemon.generations import MAX_LIVING
+from tooldispatchd.daemon.reload.generations import MAX_LIVING
 
 ECHO: Final = '[tools.echo]\ntype = "string -> string"\ninline = "id"\n'
 DOUBLE: Final = '[tools.double]\ntype = "int -> int"\nmap = "x * 2"\n'

@@ -26,10 +26,10 @@ from tooldispatchd.config.configuration import ConfigError
 from tooldispatchd.config.difference import differences
 from tooldispatchd.config.stamps import Stamp
 from tooldispatchd.daemon.equipment import Equipment, EquipmentError
-from tooldispatchd.daemon.generations import MAX_LIVING, Generations, PreparedSetup, prepare
-from tooldispatchd.daemon.listeners import ListenError
-from tooldispatchd.daemon.openplaces import AFTER_START, OpenPlaces
-from tooldispatchd.daemon.source import ConfigurationSource
+from tooldispatchd.daemon.places.listeners import ListenError
+from tooldispatchd.daemon.places.openplaces import AFTER_START, OpenPlaces
+from tooldispatchd.daemon.reload.generations import MAX_LIVING, Generations, PreparedSetup, prepare
+from tooldispatchd.daemon.reload.source import ConfigurationSource
 from tooldispatchd.daemon.systemd import Notifier
 from tooldispatchd.daemon.webside import WebSide
 from tooldispatchd.wire.faults import Code, Fault
@@ -129,7 +129,7 @@ class Reloader:
         """Watch the files that were read last, where the configuration says so."""
         is_wanted = self._generations.latest.setup.catalog.config.daemon.watch
         if is_wanted and self._watch is None:
-            from tooldispatchd.daemon.watching import FileWatch  # noqa: PLC0415  # few daemons watch theirs
+            from tooldispatchd.daemon.reload.watching import FileWatch  # noqa: PLC0415  # few daemons watch theirs
 
             try:
                 self._watch = FileWatch(self._log, self.ask)

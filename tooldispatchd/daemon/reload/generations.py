@@ -29,7 +29,7 @@ from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.config.difference import are_same
 from tooldispatchd.daemon.equipment import Equipment, open_agent_specs
 from tooldispatchd.daemon.heap import Heap
-from tooldispatchd.daemon.source import Reading
+from tooldispatchd.daemon.reload.source import Reading
 from tooldispatchd.front.front import Front
 
 # Whose the secrets are that the masker has learned of the generations that live.

@@ -5,7 +5,7 @@ from typing import Final
 
 from tests.agent.test_freed import nothing_for_the_collector
 from tooldispatchd.config.configuration import ConfigError
-from tooldispatchd.daemon.source import ConfigurationSource
+from tooldispatchd.daemon.reload.source import ConfigurationSource
 
 KINDS: Final = """
 [tools.same]

@@ -142,6 +142,25 @@ def test_places_come_and_go_and_no_channel_is_dropped(daemon: Reloadable, tmp_pa
             assert third.ask("echo", "e")["content"] == '"e"'
 
 
+def test_a_place_for_metrics_comes_and_goes_and_no_channel_is_dropped(daemon: Reloadable, tmp_path: Path) -> None:
+    place = tmp_path / "metrics.sock"
+    daemon.reload(ECHO)
+    listen = [f"unix:{daemon.path}", f"http+unix:{place}?path=/metrics"]
+    with daemon.agent() as agent:
+        assert agent.ask("echo", "a")["content"] == '"a"'
+        (daemon.path.parent / "config.toml").write_text(f"{ECHO}[daemon]\nlisten = {json.dumps(listen)}\n")
+        assert daemon.hang_up()["changed"][-1] == f"listening on {listen[1]}"
+        with socket.socket(socket.AF_UNIX) as monitor:
+            monitor.settimeout(PATIENCE_S)
+            monitor.connect(str(place))
+            monitor.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert monitor.recv(12) == b"HTTP/1.1 200"
+            # Somebody is still connected when it goes.
+            assert daemon.reload(ECHO)["changed"][-1] == f"not listening on {listen[1]} any more"
+        assert not place.exists()
+        assert agent.ask("echo", "b")["content"] == '"b"'
+
+
 def test_a_place_that_cannot_be_opened_makes_the_reload_fail_whole(daemon: Reloadable, tmp_path: Path) -> None:
     daemon.reload(ECHO)
     told = daemon.reload(DOUBLE, tmp_path / "opened.sock", tmp_path / "no" / "directory.sock")

@@ -148,11 +148,18 @@ class Reloader:
         """
         async with self._one:
             self._notifier.reloading()
+            collecting = gc.get_threshold()
+            # A collection keeps the interpreter's lock to its end, and what is made here makes one of everything due.
+            # Those of what was made last take a tenth of a millisecond.
+            gc.set_threshold(collecting[0], NEVER)
             try:
                 reloaded = await self._taken(applies=applies)
                 if applies:
                     await self._move_sessions()
             finally:
+                # What was made is set apart, as at the start, and freed without a collection.
+                gc.freeze()
+                gc.set_threshold(*collecting)
                 self._notifier.reloaded()
             return reloaded
 
@@ -225,11 +232,8 @@ class Reloader:
 
     def _prepare(self) -> tuple[PreparedSetup, bool]:
         """Read it, in a thread; and whether it says the same as before."""
-        usual_s, thresholds = sys.getswitchinterval(), gc.get_threshold()
+        usual_s = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
-        # A collection keeps the interpreter's lock to its end, and what is read here makes one of everything due. Those
-        # of what was made last take a tenth of a millisecond.
-        gc.set_threshold(thresholds[0], NEVER)
         try:
             before = self._generations.latest.setup
             reading = self._source.read()
@@ -241,13 +245,9 @@ class Reloader:
                 before.catalog.masker,
                 changed=changed,
             )
-            is_same = not changed and self._generations.says_the_same(prepared)
-            # It is set apart, as at the start, and freed without a collection.
-            gc.freeze()
-            return prepared, is_same
+            return prepared, not changed and self._generations.says_the_same(prepared)
         finally:
             sys.setswitchinterval(usual_s)
-            gc.set_threshold(*thresholds)
 
 
 def problems_of(error: Exception) -> list[dict[str, object]]:

@@ -39,7 +39,7 @@ GUARDS: Final = {
         # What an administrator asked for on it.
         "tooldispatchd/daemon/adminside.py",
     },
-    "a reload": {"tooldispatchd/daemon/reloading.py"},
+    "a reload": {"tooldispatchd/daemon/reload/reloading.py"},
 }
 # In the process that serves MCP clients over HTTP: one client's connection, and one client's session.
 WEB_GUARDS: Final = {"tooldispatchd/mcpface/web/serving.py", "tooldispatchd/mcpface/web/sessions.py"}

@@ -15,7 +15,7 @@ from tests.systemd_tools import install_systemd_tools
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.client.reach import SYSTEM_SOCKET
-from tooldispatchd.daemon.listeners import BACKLOG
+from tooldispatchd.daemon.places.listeners import BACKLOG
 
 UNITS: Final = ROOT / "systemd"
 SERVICE: Final = UNITS / "tooldispatchd.service"

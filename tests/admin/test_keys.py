@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tooldispatchd.admin.keys import key_view, keys_of
-from tooldispatchd.daemon.source import ConfigurationSource
+from tooldispatchd.daemon.reload.source import ConfigurationSource
 
 CONFIG = """
 [limits]

@@ -19,7 +19,7 @@ import tooldispatchd.client.reach
 import tooldispatchd.config.http_places
 import tooldispatchd.daemon.daemon
 import tooldispatchd.daemon.logs
-import tooldispatchd.daemon.source  # noqa: F401  # as `serve` does
+import tooldispatchd.daemon.reload.source  # noqa: F401  # as `serve` does
 from tests.daemon.forking import MAX_REQUEST_BYTES
 from tooldispatchd.__main__ import program
 from tooldispatchd.config.configuration import load_catalog

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import trio
 
 from tests.agent.fakes import Ledger
 from tooldispatchd.agent.setup import Setup
@@ -35,4 +36,16 @@ async def test_equipment_that_fails_half_way_says_why(tmp_path: Path) -> None:
     ):
         with pytest.raises(EquipmentError, match="cannot make a directory for what programs need"):
             await equipment.suit(Setup(catalog, log, uid=1000))
+        assert equipment.bounds is None
+
+
+async def test_equipment_that_is_not_waited_for_any_more_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[tools.echo]\ninline = "id"\n')
+    catalog, log = load_catalog(tmp_path / "config.toml", {}), Ledger()
+    async with open_family() as family, open_equipment(family, {}, log, NO_SECRETS) as equipment:
+        with trio.CancelScope() as waiting:
+            waiting.cancel()
+            # The daemon ends only when this has: it was never told to.
+            await equipment.suit(Setup(catalog, log, uid=1000))
+        assert waiting.cancelled_caught
         assert equipment.bounds is None

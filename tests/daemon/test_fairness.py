@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
+from tests.daemon.places.test_doors import abstract, connected
 from tests.daemon.spawned import Agent, Daemon, daemon_on, server, until
-from tests.daemon.test_doors import abstract, connected
 from tests.daemon.test_peers import AS_ROOT, STRANGER, being
 
 TOOLS: Final = """

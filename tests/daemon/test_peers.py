@@ -8,7 +8,7 @@ import pytest
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.config.credentials import AccountError, find_gid, find_uid
 from tooldispatchd.config.listen_values import ListenAddress, parse_place
-from tooldispatchd.daemon.doors import entrance_of, own_visitor, peer_of, visitor_of
+from tooldispatchd.daemon.places.doors import entrance_of, own_visitor, peer_of, visitor_of
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 STRANGER = 65_534

@@ -15,7 +15,7 @@ import trio.testing
 from tests.daemon.activated import CONFIG, Manager, SilentLog, agent_on, handing, listening_on, refusal, served
 from tests.daemon.spawned import PATIENCE_S, ROOT, SERVE, children_of, until, without_places
 from tests.daemon.test_peers import AS_ROOT, STRANGER, being
-from tooldispatchd.daemon.listeners import ListenError
+from tooldispatchd.daemon.places.listeners import ListenError
 from tooldispatchd.daemon.systemd import Notifier, Pulse, listen_fds, open_pulse, take_watchdog
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.timer import Timer

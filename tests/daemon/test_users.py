@@ -4,8 +4,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from tests.daemon.places.test_doors import abstract, connected, is_served
 from tests.daemon.spawned import daemon_on, until
-from tests.daemon.test_doors import abstract, connected, is_served
 from tests.daemon.test_peers import AS_ROOT, STRANGER, being
 
 TOOLS: Final = """

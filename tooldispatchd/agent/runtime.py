@@ -206,12 +206,17 @@ class Runtime:
         self.hooks: Final = Hooks(catalog.config.hooks, setup.log)
         self._plans: dict[str, dict[str, Plan]] = {}
         self._sessions = 0
-        self._left: Callable[[], None] | None = None
+        self._left: Callable[[list[Plan]], None] | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether no session is of it."""
         return not self._sessions
+
+    @property
+    def planned(self) -> tuple[str, ...]:
+        """The keys of profiles whose plans are compiled."""
+        return tuple(key for key in self._plans if key in self.setup.catalog.profiles)
 
     def enter(self) -> None:
         """One more session is of it."""
@@ -222,17 +227,18 @@ class Runtime:
         self._sessions -= 1
         self._check_left()
 
-    def retire(self, left: Callable[[], None]) -> None:
-        """It is not the latest any more; `left` is called once no session is of it, now or later."""
+    def retire(self, left: Callable[[list[Plan]], None]) -> None:
+        """It is not the latest any more; `left` is given its plans once no session is of it, now or later."""
         self._left = left
         self._check_left()
 
     def _check_left(self) -> None:
         if self._left is not None and not self._sessions:
             left, self._left = self._left, None
-            # Plans hold this: else all of it would stay until a collection.
+            plans = [plan for each in self._plans.values() for plan in each.values()]
+            # They hold this: else all of it would stay until a collection.
             self._plans.clear()
-            left()
+            left(plans)
 
     def plans(self, key: str, compile_plans: Callable[["Runtime", str], dict[str, Plan]]) -> dict[str, Plan]:
         """The plans of a profile's declared tools, compiled for its first session and shared by all of them.

@@ -118,11 +118,11 @@ def build_catalog(
         *find_deadlocks(config, profiles, servers),
     ]
     if problems:
+        _free(tools)
         return problems
     warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]
     warnings += [*_idle_workspaces(config), *_open_administration(profiles, {**tokens, **own})]
-    warnings += _idle_hooks(config, servers)
-    warnings += caching_warnings(config.mcp)
+    warnings += [*_idle_hooks(config, servers), *caching_warnings(config.mcp)]
     specs: dict[str, bytes] = {}
     if config.agent_command is not None:
         declared, _ = build_types(config.types)
@@ -147,6 +147,12 @@ def _without_tokens(config: Config, tokens: Mapping[str, bytes]) -> tuple[Config
             problems.append(Problem(("agents", name), "its token has not been read"))
     agents = {name: msgspec.structs.replace(profile, token=None) for name, profile in config.agents.items()}
     return msgspec.structs.replace(config, agents=agents) if own else config, own, problems
+
+
+def _free(tools: dict[str, DeclaredTool]) -> None:
+    """One after the other: freeing all at once keeps the interpreter's lock, for which a daemon's loop waits."""
+    while tools:
+        tools.popitem()
 
 
 def _misfit_hooks(config: Config, signatures: Mapping[str, Signature]) -> Iterator[Problem]:

@@ -422,7 +422,10 @@ def build_tools(
     # What a process is told alone it is told again where it is used.
     told = {(problem.path, problem.why): problem for problem in (*problems, *table.processes.problems, *table.problems)}
     tools = {name: msgspec.structs.replace(tool, needs=needs(name, config)) for name, tool in tools.items()}
-    return tools, table.processes.by_name, list(told.values())
+    processes = table.processes.by_name
+    # They know each other: both, with all the tools, would stay until a collection.
+    del table.processes
+    return tools, processes, list(told.values())
 
 
 class _Table:

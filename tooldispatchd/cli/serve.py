@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from tooldispatchd.daemon.daemon import serve
     from tooldispatchd.daemon.equipment import EquipmentError
-    from tooldispatchd.daemon.listeners import ListenError
+    from tooldispatchd.daemon.places.listeners import ListenError
 
     start = _start(arguments)
     if isinstance(start, int):
@@ -102,12 +102,12 @@ def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
     from tooldispatchd.config.configuration import ConfigError, find_configuration
     from tooldispatchd.config.listen_values import quote_path
     from tooldispatchd.daemon.daemon import DaemonStart
-    from tooldispatchd.daemon.doors import check_descriptors
-    from tooldispatchd.daemon.generations import CONFIGURATION
-    from tooldispatchd.daemon.inheritance import divide
-    from tooldispatchd.daemon.listeners import ListenError
     from tooldispatchd.daemon.logs import open_log
-    from tooldispatchd.daemon.source import ConfigurationSource
+    from tooldispatchd.daemon.places.doors import check_descriptors
+    from tooldispatchd.daemon.places.inheritance import divide
+    from tooldispatchd.daemon.places.listeners import ListenError
+    from tooldispatchd.daemon.reload.generations import CONFIGURATION
+    from tooldispatchd.daemon.reload.source import ConfigurationSource
     from tooldispatchd.daemon.systemd import Notifier, listen_fds, take_watchdog
 
     try:

@@ -163,6 +163,8 @@ class _Reader:
                 self._selector.unregister(fd)
             os.close(fd)
         self._fds.clear()
+        # They hold this.
+        self._pipes.clear()
 
     def answer(self) -> Answer:
         """What was found by the time that it ended."""

@@ -36,20 +36,20 @@ from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.children.descriptors import raise_limit, require_free
 from tooldispatchd.children.family import Family, open_family
 from tooldispatchd.daemon.adminside import AdminDoor
-from tooldispatchd.daemon.doors import DescriptorPair, Door, OpenPlace, accepted_from
 from tooldispatchd.daemon.equipment import Equipment, EquipmentError, open_equipment
-from tooldispatchd.daemon.generations import Generations, prepare
 from tooldispatchd.daemon.heap import Heap
-from tooldispatchd.daemon.inheritance import Handed
-from tooldispatchd.daemon.listeners import ListenError
 from tooldispatchd.daemon.logs import DaemonLog, LogOutput
-from tooldispatchd.daemon.opening import Opening
-from tooldispatchd.daemon.openplaces import OpenPlaces
-from tooldispatchd.daemon.reloading import Reloader
+from tooldispatchd.daemon.places.doors import DescriptorPair, Door, OpenPlace, accepted_from
+from tooldispatchd.daemon.places.inheritance import Handed
+from tooldispatchd.daemon.places.listeners import ListenError
+from tooldispatchd.daemon.places.opening import Opening
+from tooldispatchd.daemon.places.openplaces import OpenPlaces
+from tooldispatchd.daemon.places.takeover import MAX_DESCRIPTORS
+from tooldispatchd.daemon.reload.generations import Generations, prepare
+from tooldispatchd.daemon.reload.reloading import Reloader
+from tooldispatchd.daemon.reload.source import ConfigurationSource, Reading
 from tooldispatchd.daemon.scraping import ScrapeSide
-from tooldispatchd.daemon.source import ConfigurationSource, Reading
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
-from tooldispatchd.daemon.takeover import MAX_DESCRIPTORS
 from tooldispatchd.daemon.webside import WebSide, open_web_side
 from tooldispatchd.forked.signals import IGNORED
 from tooldispatchd.front.channel import Channel, SocketWire
@@ -467,7 +467,14 @@ async def serve(start: DaemonStart) -> int:
     hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     with ExitStack() as bound, trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, *hung_up, *IGNORED) as signals:
         # Signals drain from here on: whoever reads that the daemon is ready may stop it at once.
-        opening = Opening(reading, start.handed, start.notifier, log, take_over=start.take_over)
+        opening = Opening(
+            reading.places,
+            reading.catalog,
+            start.handed,
+            store=start.notifier,
+            log=log,
+            take_over=start.take_over,
+        )
         bound.callback(opening.close)
         await opening.begin(start.left)
         prepared = prepare(reading, log, start.masker)
@@ -494,7 +501,7 @@ async def serve(start: DaemonStart) -> int:
             async with trio.open_nursery() as home:
                 memory = Memory(limits.buffered_bytes, ebbed=heap.ebbed, let_go=heap.let_go)
                 runtime = _runtime(prepared.setup, front, home=home, family=family, equipment=equipment, memory=memory)
-                generations = Generations(runtime, prepared, equipment, start.masker, front)
+                generations = Generations(runtime, prepared, equipment, masker=start.masker, front=front, heap=heap)
                 bound.callback(generations.close)
                 daemon = Daemon(
                     runtime,

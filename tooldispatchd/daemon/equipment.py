@@ -176,6 +176,9 @@ class Equipment:
             from tooldispatchd.agent.calls.restplan import open_rest_plans  # noqa: PLC0415  # as above
 
             rest = await stack.enter_async_context(open_rest_plans(self._log, self._masker, self._environ))
+        # Whoever asked for it may have been cancelled. Then trio takes no notice of `started`, and waits for the task,
+        # which would wait for `close`.
+        await trio.lowlevel.checkpoint_if_cancelled()
         # All at once: an addition that fails leaves what there was.
         self.bounds, self.tool_lists, self.python, self.rest = bounds, tool_lists, python, rest
 

@@ -10,6 +10,7 @@ all before them: of 48 MiB that twelve sessions' schemas took nothing came back,
 
 import ctypes
 import mmap
+from collections.abc import Iterable
 from typing import Final
 
 import trio
@@ -35,6 +36,7 @@ class Heap:
         self._ebbed = trio.Event()
         self._left: list[bytes | bytearray] = []
         self._left_bytes = 0
+        self._parts: list[object] = []
         self._is_left = trio.Event()
         self._libc = load()
         tune = getattr(self._libc, "mallopt", None)
@@ -53,8 +55,16 @@ class Heap:
             self._left_bytes += len(buffer)
             self._is_left.set()
 
+    def take_apart(self, parts: Iterable[object]) -> None:
+        """Take what something large was made of, and nobody else has any more, to free one part after the other.
+
+        To free the 300 tools of a configuration at once took 12 ms.
+        """
+        self._parts += parts
+        self._is_left.set()
+
     async def free(self) -> None:
-        """Free each buffer that was let go in a turn of its own, and a larger one in several.
+        """Free each buffer that was let go in a turn of its own, and a larger one in several; likewise each part.
 
         Freeing 60 MB at once takes more than 10 ms on a busy virtual machine.
         """
@@ -68,6 +78,9 @@ class Heap:
                     await self._give_back(buffer)
                 del buffer
                 self._left_bytes -= size
+                await trio.lowlevel.checkpoint()
+            while self._parts:
+                self._parts.pop()
                 await trio.lowlevel.checkpoint()
 
     async def _give_back(self, buffer: bytearray) -> None:

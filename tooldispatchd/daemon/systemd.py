@@ -15,15 +15,13 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.daemon.inheritance import Handed
-from tooldispatchd.daemon.listeners import ListenError
+from tooldispatchd.daemon.places.inheritance import UNNAMED, Handed
+from tooldispatchd.daemon.places.listeners import ListenError
 from tooldispatchd.front.front import Front
 
 FIRST_FD: Final = 3
 # More than any unit has; past it the number is a mistake.
 MAX_FDS: Final = 1024
-# What systemd names a socket that was given none.
-UNNAMED: Final = "unknown"
 # Often enough for `systemctl status`, and too seldom to be seen in any measurement.
 STATUS_S: Final = 5.0
 MICROSECOND_S: Final = 1e-6

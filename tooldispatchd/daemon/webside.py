@@ -23,7 +23,7 @@ from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child, SpawnError
 from tooldispatchd.config.http_places import admitted_profiles, open_profile
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind
-from tooldispatchd.daemon.doors import WebDoor
+from tooldispatchd.daemon.places.doors import WebDoor
 from tooldispatchd.wire.lines import LineCutter, LongLine
 from tooldispatchd.wire.webplaces import TokenIssuer, WebPlace, WebPlaces
 
@@ -58,7 +58,7 @@ class WebSide:
         self._family = family
         self._log = setup.log
         self._child: Child | None = None
-        self._is_stopping = False
+        self._stopping = trio.Event()
         # Called when none runs any more.
         self.ended: Callable[[], None] | None = None
         self._renewed = trio.Event()
@@ -77,7 +77,7 @@ class WebSide:
         # The doors may be another daemon's until all else is there.
         await self._renewed.wait()
         pause_s = FIRST_PAUSE_S
-        while self._doors:
+        while self._doors and not self._stopping.is_set():
             began = trio.current_time()
             try:
                 self._child = self._spawn()
@@ -88,14 +88,15 @@ class WebSide:
                     nursery.start_soon(self._tell_renewals, self._child)
                     await self._watch(self._child)
                     nursery.cancel_scope.cancel()
-            if self._is_stopping:
-                if self.ended is not None:
-                    self.ended()
-                return
+            if self._stopping.is_set():
+                break
             if trio.current_time() - began > SETTLED_S:
                 pause_s = FIRST_PAUSE_S
-            await trio.sleep(pause_s)
+            with trio.move_on_after(pause_s):
+                await self._stopping.wait()
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        if self._stopping.is_set() and self.ended is not None:
+            self.ended()
 
     def renew(self, doors: Sequence[WebDoor], catalog: Catalog) -> None:
         """From now on admit whom these say, which are the same doors as before, once it runs."""
@@ -105,7 +106,7 @@ class WebSide:
 
     def stop(self) -> None:
         """Have it accept nobody any more; what it serves goes on. Idempotent."""
-        self._is_stopping = True
+        self._stopping.set()
         if self._child is not None:
             self._child.close_stdin()
 
@@ -159,7 +160,7 @@ class WebSide:
         await child.exited()
         ended = child.reap()
         self._child = None
-        if not self._is_stopping:
+        if not self._stopping.is_set():
             self._log.warning("web process ended", code=ended.code, signal=ended.signal)
 
     def _tell(self, line: bytes) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.client.reach import find_socket, reach
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind, parse_places, quote_path
-from tooldispatchd.daemon.doors import peer_of
+from tooldispatchd.daemon.places.doors import peer_of
 from tooldispatchd.doctor.diagnosis import Diagnosis, Health
 from tooldispatchd.doctor.examiner import Examiner, aside
 

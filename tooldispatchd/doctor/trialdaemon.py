@@ -18,7 +18,7 @@ from tooldispatchd.children.descriptors import occupy_standard, raise_limit
 from tooldispatchd.config.configuration import ConfigError
 from tooldispatchd.daemon.daemon import DaemonStart, serve
 from tooldispatchd.daemon.logs import open_log
-from tooldispatchd.daemon.source import ConfigurationSource, Reading
+from tooldispatchd.daemon.reload.source import ConfigurationSource, Reading
 from tooldispatchd.daemon.systemd import Notifier
 
 

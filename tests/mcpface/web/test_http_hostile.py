@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemon.places.test_doors import refusal
 from tests.daemon.spawned import PATIENCE_S, Daemon, carriers, until
-from tests.daemon.test_doors import refusal
 from tests.mcpface.web.calling import ACCEPT, BEARER, Caller, free_port, raw, web_daemon, web_process
 
 Place = tuple[Daemon, int]

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+import trio
+
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.calls.plans import InlinePlan, in_mode, process_plan, program_plan
 from tooldispatchd.agent.runtime import Runtime
@@ -30,10 +32,28 @@ OUTPUTS: Final = "outputs:"
 
 def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     """The plans of a profile's declared tools, less those of servers; every session of the profile shares them."""
-    tools = runtime.setup.catalog.tools
     whole = runtime.setup.profile_keys.profile(key)
-    own = [name for name in whole.tools if tools[name].server is None and tools[name].spec.native is None]
-    plans = {name: _compile_plan(runtime, tools[name], whole) for name in own}
+    return _completed(runtime, whole, {tool.name: _compile_plan(runtime, tool, whole) for tool in _own(runtime, whole)})
+
+
+async def plan_ahead(runtime: Runtime, key: str) -> None:
+    """Compile them before there is a session of the profile: each in a turn, for 300 took 14 ms in one."""
+    whole = runtime.setup.profile_keys.profile(key)
+    plans: dict[str, Plan] = {}
+    for tool in _own(runtime, whole):
+        plans[tool.name] = _compile_plan(runtime, tool, whole)
+        await trio.lowlevel.checkpoint()
+    runtime.plans(key, lambda runtime, _key: _completed(runtime, whole, plans))
+
+
+def _own(runtime: Runtime, profile: Profile) -> list[DeclaredTool]:
+    """The profile's declared tools that are no server's, and that the daemon runs."""
+    tools = (runtime.setup.catalog.tools[name] for name in profile.tools)
+    return [tool for tool in tools if tool.server is None and tool.spec.native is None]
+
+
+def _completed(runtime: Runtime, whole: Profile, plans: dict[str, Plan]) -> dict[str, Plan]:
+    """These plans, with those of the daemon's own tools."""
     # A declared tool of such a name wins, also one that a server has yet to show.
     plans |= {plan.name: plan for plan in (job_plans() if whole.jobs else ()) if plan.name not in whole.tools}
     plans |= {plan.name: plan for plan in (search_plans(runtime) if whole.is_searched else ())}

@@ -15,9 +15,8 @@ import msgspec
 from tooldispatchd.agent.session.entrance import Entrance
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind
-from tooldispatchd.daemon.doors import Door, OpenPlace, Spot, WebDoor, doors_of, open_doors, spot_of
-from tooldispatchd.daemon.inheritance import Handed, names_of
-from tooldispatchd.daemon.systemd import Notifier
+from tooldispatchd.daemon.places.doors import Door, OpenPlace, Spot, WebDoor, doors_of, open_doors, spot_of
+from tooldispatchd.daemon.places.inheritance import Handed, SocketStore, names_of
 from tooldispatchd.front.front import Front
 
 # Their descriptors were given to the process, once.
@@ -60,13 +59,13 @@ class OpenPlaces:
         self,
         front: Front,
         handed: Handed,
-        notifier: Notifier,
+        store: SocketStore,
         accepted: Callable[[Door, socket.socket], None],
         renewed: Callable[[Entrance, Entrance], None],
     ) -> None:
         self._front = front
         self._handed = handed
-        self._notifier = notifier
+        self._store = store
         self._accepted = accepted
         self._renewed = renewed
         # Left to another daemon, or closed: no reading of the configuration opens any again.
@@ -80,7 +79,7 @@ class OpenPlaces:
     def serve(self, opened: Iterable[OpenPlace]) -> None:
         """Let agents in at these places."""
         for place in opened:
-            place.is_stored = self._notifier.store(place.handed)
+            place.is_stored = self._store.store(place.handed)
             self._places[spot_of(place.place)] = place
             for door in place.doors:
                 place.listeners.append(self._front.listen(door.socket, partial(self._accepted, door)))
@@ -133,7 +132,7 @@ class OpenPlaces:
         for each in change.gone:
             del self._places[spot_of(each.place)]
             if each.is_stored:
-                self._notifier.forget(names_of(each.place))
+                self._store.forget(names_of(each.place))
                 each.is_stored = False
             each.close()
         self.serve(change.opened)

@@ -9,23 +9,27 @@ warm parent, a kept connection or a queue that two generations say alike is one.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 
+from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime, Services
 from tooldispatchd.agent.session.administration import ReadConfiguration
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.tools.accounts import accounts_of
+from tooldispatchd.agent.tools.declaredplans import plan_ahead
 from tooldispatchd.agent.tools.servers import preload_ways
+from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.config.difference import are_same
 from tooldispatchd.daemon.equipment import Equipment, open_agent_specs
-from tooldispatchd.daemon.source import Reading
+from tooldispatchd.daemon.heap import Heap
+from tooldispatchd.daemon.reload.source import Reading
 from tooldispatchd.front.front import Front
 
 # Whose the secrets are that the masker has learned of the generations that live.
@@ -64,6 +68,15 @@ def prepare(reading: Reading, log: Log, masker: Masker, *, changed: Iterable[str
         )
 
 
+def parts_of(catalog: Catalog) -> Iterator[object]:
+    """What a catalog is made of: each tool, server and profile, as it was written and as it was built."""
+    for whole in (catalog.config, catalog):
+        for name in whole.__struct_fields__:
+            part = getattr(whole, name)
+            if isinstance(part, dict):
+                yield from part.values()
+
+
 class HeldGeneration(NamedTuple):
     """What a generation holds that lives: the files that its agents are told of, and its secrets."""
 
@@ -75,11 +88,19 @@ class Generations:
     """The generations of a daemon that live: the latest, and those before it that have sessions."""
 
     def __init__(
-        self, first: Runtime, prepared: PreparedSetup, equipment: Equipment, masker: Masker, front: Front
+        self,
+        first: Runtime,
+        prepared: PreparedSetup,
+        equipment: Equipment,
+        *,
+        masker: Masker,
+        front: Front,
+        heap: Heap,
     ) -> None:
         self.latest = first
         self.number = 1
         self._front = front
+        self._heap = heap
         self._equipment = equipment
         self._masker = masker
         self._reading = prepared.reading
@@ -109,17 +130,33 @@ class Generations:
     def renew(self, prepared: PreparedSetup) -> None:
         """The latest was read again, as it is."""
         prepared.specs.close()
-        self._take(prepared.reading)
+        self._take(msgspec.structs.replace(prepared.reading, catalog=self.latest.setup.catalog))
+        self._heap.take_apart(parts_of(prepared.setup.catalog))
 
-    def follow(self, prepared: PreparedSetup) -> None:
-        """From now on sessions that open are of a generation of this; that before it goes with its last session."""
-        setup = prepared.setup
-        before = self.latest
-        self._suit(before.services, setup)
-        self.latest = Runtime(setup, before.services, before.state)
+    async def add(self, prepared: PreparedSetup) -> Runtime:
+        """A generation of this, which is to `follow`; profiles that have plans in the latest have them in it."""
+        services = self.latest.services
+        self._suit(services, prepared.setup)
+        runtime = Runtime(prepared.setup, services, self.latest.state)
+        self._living[runtime] = HeldGeneration(prepared.specs, prepared.secrets)
+        try:
+            for key in self.latest.planned:
+                if key in prepared.setup.catalog.profiles:
+                    await plan_ahead(runtime, key)
+        except BaseException:
+            self.drop(runtime)
+            raise
+        return runtime
+
+    def drop(self, runtime: Runtime) -> None:
+        """One that was added is not to follow after all."""
+        runtime.retire(partial(self._left, runtime))
+
+    def follow(self, runtime: Runtime, reading: Reading) -> None:
+        """From now on sessions that open are of the one that was added; that before it goes with its last session."""
+        before, self.latest = self.latest, runtime
         self.number += 1
-        self._living[self.latest] = HeldGeneration(prepared.specs, prepared.secrets)
-        self._take(prepared.reading)
+        self._take(reading)
         self._keep()
         before.retire(partial(self._left, before))
 
@@ -145,9 +182,10 @@ class Generations:
 
             services.lender = SubAgents(self._front, equipment.tool_lists)
 
-    def _left(self, runtime: Runtime) -> None:
+    def _left(self, runtime: Runtime, plans: list[Plan]) -> None:
         self._living.pop(runtime).specs.close()
         self._keep()
+        self._heap.take_apart([*parts_of(runtime.setup.catalog), *plans])
 
     def _keep(self) -> None:
         setups = [each.setup for each in self._living]

@@ -32,8 +32,8 @@ from tooldispatchd.catalog.profiles import DEFAULT_PROFILE
 from tooldispatchd.config.credentials import AccountError, find_gid, find_uid
 from tooldispatchd.config.http_places import admitted_profiles, open_profile
 from tooldispatchd.config.listen_values import ANY, ListenAddress, ListenKind
-from tooldispatchd.daemon.inheritance import Handed, Inheritance, handed_of
-from tooldispatchd.daemon.listeners import (
+from tooldispatchd.daemon.places.inheritance import UNNAMED, Handed, Inheritance, handed_of
+from tooldispatchd.daemon.places.listeners import (
     MODE,
     ListenError,
     UnixSocket,
@@ -43,7 +43,6 @@ from tooldispatchd.daemon.listeners import (
     listen_unix,
     take_handed,
 )
-from tooldispatchd.daemon.systemd import UNNAMED
 from tooldispatchd.front.front import Listener
 
 Spot = tuple[ListenKind, str, int, tuple[int, int] | None, bool]

@@ -10,8 +10,8 @@ from tests.daemon.activated import Manager
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind
-from tooldispatchd.daemon.doors import close_all, open_doors
-from tooldispatchd.daemon.inheritance import Inheritance, divide, names_of
+from tooldispatchd.daemon.places.doors import close_all, open_doors
+from tooldispatchd.daemon.places.inheritance import Inheritance, divide, names_of
 from tooldispatchd.daemon.systemd import Notifier
 
 

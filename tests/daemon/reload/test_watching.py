@@ -9,7 +9,7 @@ import trio.testing
 
 from tests.agent.fakes import Ledger
 from tooldispatchd.config.stamps import stamp_of
-from tooldispatchd.daemon.watching import MAX_BACKOFF_S, FileWatch
+from tooldispatchd.daemon.reload.watching import MAX_BACKOFF_S, FileWatch
 
 SETTLED_S = 5.0
 

@@ -13,17 +13,29 @@ import socket
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind
-from tooldispatchd.daemon.listeners import UnixSocket, path_of
+from tooldispatchd.daemon.places.listeners import UnixSocket, path_of
 
 Handed = Sequence[tuple[int, str]]
 
+# What systemd names a socket that was given none (sd_listen_fds(3)).
+UNNAMED: Final = "unknown"
 # One of the kind is the daemon's own; every other descriptor is one that a unit names.
 OWN: Final = re.compile(r"(place|lock)-([0-9a-f]{32})")
 WITH_PATH: Final = frozenset({ListenKind.UNIX, ListenKind.HTTP_UNIX})
 WITHOUT_PATH: Final = frozenset({ListenKind.ABSTRACT, ListenKind.HTTP, ListenKind.HTTPS})
+
+
+class SocketStore(Protocol):
+    """A service manager that may keep sockets for the next daemon: `systemd.Notifier`."""
+
+    def store(self, handed: Handed) -> bool:
+        """Have it keep these; whether it was told so."""
+
+    def forget(self, names: Iterable[str]) -> None:
+        """It need not keep these any more."""
 
 
 def names_of(place: ListenAddress) -> tuple[str, str]:

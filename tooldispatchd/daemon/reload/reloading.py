@@ -11,7 +11,7 @@ old one is closed when its last session has ended. What only a start can change 
 import gc
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -26,10 +26,10 @@ from tooldispatchd.config.configuration import ConfigError
 from tooldispatchd.config.difference import differences
 from tooldispatchd.config.stamps import Stamp
 from tooldispatchd.daemon.equipment import Equipment, EquipmentError
-from tooldispatchd.daemon.generations import MAX_LIVING, Generations, PreparedSetup, prepare
-from tooldispatchd.daemon.listeners import ListenError
-from tooldispatchd.daemon.openplaces import AFTER_START, OpenPlaces
-from tooldispatchd.daemon.source import ConfigurationSource
+from tooldispatchd.daemon.places.listeners import ListenError
+from tooldispatchd.daemon.places.openplaces import AFTER_START, OpenPlaces
+from tooldispatchd.daemon.reload.generations import MAX_LIVING, Generations, PreparedSetup, prepare
+from tooldispatchd.daemon.reload.source import ConfigurationSource
 from tooldispatchd.daemon.systemd import Notifier
 from tooldispatchd.daemon.webside import WebSide
 from tooldispatchd.wire.faults import Code, Fault
@@ -47,6 +47,8 @@ FIXED_LIMITS: Final = (
 FIXED_TABLES: Final = ("audit", "cache", "traces")
 # While a thread reads, the loop gets the interpreter's lock back after this long, and not after Python's own 5 ms.
 SWITCH_S: Final = 0.000_5
+# So many collections of what is young before one of all that is older.
+NEVER: Final = 2**31 - 1
 
 
 class ReloadError(Exception):
@@ -127,7 +129,7 @@ class Reloader:
         """Watch the files that were read last, where the configuration says so."""
         is_wanted = self._generations.latest.setup.catalog.config.daemon.watch
         if is_wanted and self._watch is None:
-            from tooldispatchd.daemon.watching import FileWatch  # noqa: PLC0415  # few daemons watch theirs
+            from tooldispatchd.daemon.reload.watching import FileWatch  # noqa: PLC0415  # few daemons watch theirs
 
             try:
                 self._watch = FileWatch(self._log, self.ask)
@@ -146,11 +148,18 @@ class Reloader:
         """
         async with self._one:
             self._notifier.reloading()
+            collecting = gc.get_threshold()
+            # A collection keeps the interpreter's lock to its end, and what is made here makes one of everything due.
+            # Those of what was made last take a tenth of a millisecond.
+            gc.set_threshold(collecting[0], NEVER)
             try:
                 reloaded = await self._taken(applies=applies)
                 if applies:
                     await self._move_sessions()
             finally:
+                # What was made is set apart, as at the start, and freed without a collection.
+                gc.freeze()
+                gc.set_threshold(*collecting)
                 self._notifier.reloaded()
             return reloaded
 
@@ -179,32 +188,32 @@ class Reloader:
     async def _reload(self, *, applies: bool) -> Reloaded:
         with self._family.strangers():
             prepared, is_same = await trio.to_thread.run_sync(self._prepare, abandon_on_cancel=True)
-        try:
+        generations, runtime = self._generations, self._generations.latest
+        with ExitStack() as undo:
+            undo.callback(prepared.specs.close)
             if not is_same:
                 await self._make_room(applies=applies)
             self._check_serving()
-            setup = self._generations.latest.setup if is_same else prepared.setup
-            change = self._listening.prepare(prepared.reading.places, setup.catalog)
-            try:
-                await self._equipment.suit(setup)
+            catalog = runtime.setup.catalog if is_same else prepared.setup.catalog
+            change = self._listening.prepare(prepared.reading.places, catalog)
+            undo.callback(change.drop)
+            if not is_same:
+                await self._equipment.suit(prepared.setup)
+                runtime = await generations.add(prepared)
+                undo.callback(generations.drop, runtime)
                 self._check_serving()
-            except BaseException:
-                change.drop()
-                raise
-        except BaseException:
-            prepared.specs.close()
-            raise
+            undo.pop_all()
         # From here on nothing fails and nothing is waited for.
         if is_same:
-            self._generations.renew(prepared)
+            generations.renew(prepared)
         else:
-            self._generations.follow(prepared)
+            generations.follow(runtime, prepared.reading)
         self._listening.take(change)
-        self._web.renew(self._listening.web, setup.catalog)
+        self._web.renew(self._listening.web, catalog)
         told = Reloaded((*prepared.changed, *change.changed), (*prepared.warnings, *change.warnings))
         for warning in told.warnings:
             self._log.warning("configuration", detail=warning)
-        self._log.info("configuration reloaded", generation=self._generations.number, changed=told.changed)
+        self._log.info("configuration reloaded", generation=generations.number, changed=told.changed)
         return told
 
     async def _make_room(self, *, applies: bool) -> None:
@@ -223,10 +232,8 @@ class Reloader:
 
     def _prepare(self) -> tuple[PreparedSetup, bool]:
         """Read it, in a thread; and whether it says the same as before."""
-        usual_s, collects = sys.getswitchinterval(), gc.isenabled()
+        usual_s = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
-        # A collection keeps the interpreter's lock to its end, and what is read here makes one of everything due.
-        gc.disable()
         try:
             before = self._generations.latest.setup
             reading = self._source.read()
@@ -238,16 +245,9 @@ class Reloader:
                 before.catalog.masker,
                 changed=changed,
             )
-            is_same = not changed and self._generations.says_the_same(prepared)
-            # What reading left behind goes now, of the youngest alone; what is kept is set apart, as at the start, and
-            # freed without a collection.
-            gc.collect(0)
-            gc.freeze()
-            return prepared, is_same
+            return prepared, not changed and self._generations.says_the_same(prepared)
         finally:
             sys.setswitchinterval(usual_s)
-            if collects:
-                gc.enable()
 
 
 def problems_of(error: Exception) -> list[dict[str, object]]:

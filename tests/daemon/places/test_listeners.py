@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.spawned import SERVE, Daemon, daemon_on
-from tooldispatchd.daemon.listeners import MAX_PATH_BYTES, ListenError, listen_unix
+from tooldispatchd.daemon.places.listeners import MAX_PATH_BYTES, ListenError, listen_unix
 
 ECHO = '[tools.echo]\ntype = "string -> string"\ninline = "id"\n'
 

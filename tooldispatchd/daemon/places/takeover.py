@@ -19,9 +19,9 @@ import trio
 
 from tooldispatchd.agent.session.administration import ROOT_UID
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind
-from tooldispatchd.daemon.doors import peer_of
-from tooldispatchd.daemon.inheritance import Inheritance, names_of
-from tooldispatchd.daemon.listeners import ListenError
+from tooldispatchd.daemon.places.doors import peer_of
+from tooldispatchd.daemon.places.inheritance import Inheritance, names_of
+from tooldispatchd.daemon.places.listeners import ListenError
 
 # It answers in milliseconds, but a session of a profile with servers may open slowly.
 ANSWER_S: Final = 30.0

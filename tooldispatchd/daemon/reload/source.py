@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,19 +20,19 @@ from tooldispatchd.config.stamps import Stamp, noting
 class Origins:
     """Says in which file and line what stands at a path was written; None where it was not, or once it is forgotten."""
 
-    __slots__ = ("_loaded",)
+    __slots__ = ("_where", "_written")
 
     def __init__(self, loaded: Loaded) -> None:
-        self._loaded: Loaded | None = loaded
+        # Without its catalog, which goes when its generation does.
+        self._written = loaded.written
+        self._where: Callable[[KeyPath], str] | None = loaded.where
 
     def __call__(self, path: KeyPath) -> str | None:
-        if self._loaded is None or not _is_written(self._loaded.written, path):
-            return None
-        return self._loaded.where(path)
+        return self._where(path) if self._where is not None and _is_written(self._written, path) else None
 
     def forget(self) -> None:
         """Let go of all that was written."""
-        self._loaded = None
+        self._where, self._written = None, {}
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -65,8 +65,12 @@ class ConfigurationSource:
 
     def read(self) -> Reading:
         """Read it; raises `ConfigError` with all that is wrong. It takes its time, and may wait for `${command:…}`."""
-        with noting() as self.stamps:
-            return self._read()
+        with noting() as stamps:
+            try:
+                return self._read()
+            finally:
+                # When all are there: a watch in another thread looks through those of the reading before.
+                self.stamps = stamps
 
     def _read(self) -> Reading:
         loaded_at = time.time()

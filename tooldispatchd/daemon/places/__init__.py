@@ -1,0 +1,2 @@
+"""Where agents come in: places of a configuration, opened, kept, handed over and taken over; of the rest of the daemon
+it knows nothing."""

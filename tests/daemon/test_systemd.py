@@ -111,9 +111,23 @@ def test_a_manager_that_is_not_there_stops_nobody(address: str, nothing_left: No
 def test_a_manager_that_does_not_listen_is_not_waited_for(manager: Manager) -> None:
     notifier = Notifier({"NOTIFY_SOCKET": manager.address})
     for _ in range(2000):
-        notifier.tell("WATCHDOG=1")
+        notifier.beat("WATCHDOG=1")
     notifier.close()
     assert manager.hear() == ["WATCHDOG=1"]
+
+
+def test_what_is_no_beat_reaches_a_manager_that_is_slow(manager: Manager) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": manager.address})
+    for _ in range(2000):
+        notifier.beat("WATCHDOG=1")
+    notifier.stopping("draining", within_s=1.0)
+    notifier.beat("WATCHDOG=1")
+    while manager.has_heard:
+        pass
+    notifier.beat("WATCHDOG=1")
+    assert [manager.hear()[0], manager.hear()[0]] == ["STOPPING=1", "WATCHDOG=1"]
+    assert not manager.has_heard
+    notifier.close()
 
 
 async def test_the_pulse_beats_as_long_as_the_front_goes_round(manager: Manager) -> None:

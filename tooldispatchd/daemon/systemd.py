@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from select import EPOLLIN
@@ -24,6 +25,8 @@ FIRST_FD: Final = 3
 MAX_FDS: Final = 1024
 # Often enough for `systemctl status`, and too seldom to be seen in any measurement.
 STATUS_S: Final = 5.0
+# Each of the daemon's states has one.
+MAX_UNSENT: Final = 8
 MICROSECOND_S: Final = 1e-6
 # The manager's number is of 32 bits.
 MAX_STORE_DIGITS: Final = 10
@@ -62,13 +65,17 @@ def take_watchdog(environ: MutableMapping[str, str]) -> float | None:
 
 
 class Notifier:
-    """Tells the service manager, where there is one, the daemon's state. It never waits and never raises."""
+    """Tells the service manager, where there is one, the daemon's state. It never waits and never raises.
+
+    What the manager does not take at once is sent before the next datagram, but for beats, of which another comes.
+    """
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
         address = environ.pop("NOTIFY_SOCKET", "")
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._socket: socket.socket | None = None
         self._is_stopping = False
+        self._unsent: deque[bytes] = deque(maxlen=MAX_UNSENT)
         # How many descriptors it keeps for the next daemon; systemd says it from version 254 on.
         most = environ.pop("FDSTORE", "")
         self._most = int(most) if most.isdecimal() and len(most) <= MAX_STORE_DIGITS else 0
@@ -101,14 +108,26 @@ class Notifier:
         self.tell("STOPPING=1", f"STATUS={status}", f"EXTEND_TIMEOUT_USEC={int(within_s / MICROSECOND_S)}")
 
     def tell(self, *assignments: str) -> None:
-        """Send these in one datagram, or drop it where it cannot be sent at once."""
+        """Send these in one datagram, or later where it cannot be sent at once."""
         if self._socket is not None:
-            message = "\n".join(assignments).encode(errors="replace")
-            try:
-                self._socket.sendto(message, socket.MSG_DONTWAIT, self._address)
-            except OSError:
-                # A manager that restarts, or is slow: the next beat makes up for it.
-                return
+            self._unsent.append("\n".join(assignments).encode(errors="replace"))
+            self._flush()
+
+    def beat(self, *assignments: str) -> None:
+        """Send what is still unsent, then these if there are any: they are dropped if they cannot be sent at once."""
+        self._flush()
+        if assignments and not self._unsent:
+            self.tell(*assignments)
+            self._unsent.clear()
+
+    def _flush(self) -> None:
+        try:
+            while self._socket is not None and self._unsent:
+                self._socket.sendto(self._unsent[0], socket.MSG_DONTWAIT, self._address)
+                self._unsent.popleft()
+        except OSError:
+            # A manager that restarts, or is slow.
+            return
 
     def store(self, handed: Handed) -> bool:
         """Have the manager keep these for the next daemon; whether it was told so. What it has already stays one."""
@@ -194,7 +213,6 @@ class Pulse:
         os.eventfd_read(self._fd)
         status = self._status()
         news = () if status == self._told else (f"STATUS={status}",)
-        if self._words or news:
-            self._notifier.tell(*self._words, *news)
+        self._notifier.beat(*self._words, *news)
         self._told = status
         self._front.timer.add(trio.current_time() + self._every_s, self)

@@ -96,8 +96,10 @@ class Offering:
 
     async def draw_all(self, form: str | None) -> None:
         """Make all of it ready, and let others have their turns between."""
-        while not self.draw(form):
+        is_there = False
+        while not is_there:
             await trio.lowlevel.checkpoint()
+            is_there = self.draw(form)
 
     def _shown(self) -> tuple[list[Raw], list[str]]:
         """The tools in the form of `hello`, and what it could not say; their names as it spells them are known now."""

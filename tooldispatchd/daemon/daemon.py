@@ -183,7 +183,7 @@ class Daemon:
             self._scrapes.accept(door.metrics, connection)
             return
         visitor = accepted_from(connection)
-        # One of the web process is nobody's.
+        # One of a web process is nobody's.
         is_admitted = self._web.is_child(visitor.pid) if door.is_web else door.entrance.admits(visitor)
         if is_admitted:
             self._admit(door, connection, NOBODY if door.is_web else visitor)
@@ -281,7 +281,7 @@ class Daemon:
     def _check_emptied(self) -> None:
         if not self._hosts and not self._channels:
             self._emptied.set()
-            # Taken over, it waits for the web process, which may come in with whom it has accepted.
+            # Taken over, it waits for web processes, which may come in with whom it has accepted.
             if self._leaving.is_set() and not self._web.is_serving:
                 self.stop()
 
@@ -496,7 +496,7 @@ async def serve(start: DaemonStart) -> int:
             limits = reading.catalog.config.limits
             timer, heap = Timer(log), Heap()
             front = Front(timer, log, out_buffer_bytes=limits.out_buffer_bytes, stalled_s=limits.stalled_s)
-            for service in (timer.run, front.run, heap.run, heap.free, web.run):
+            for service in (timer.run, front.run, heap.run, heap.free):
                 background.start_soon(service)
             async with trio.open_nursery() as home:
                 memory = Memory(limits.buffered_bytes, ebbed=heap.ebbed, let_go=heap.let_go)

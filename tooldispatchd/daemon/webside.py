@@ -1,15 +1,17 @@
-"""The process that serves MCP clients over HTTP, as the daemon sees it: started, watched, told to stop.
+"""The processes that serve MCP clients over HTTP, as the daemon sees them: started, watched, told to stop.
 
-    memory file with the places ──▶ descriptor 3 ┐
-    listening sockets ─────────────▶ 4, 5, …     ├─ web process ──▶ one private abstract socket for each place
-    stdin: whom they admit from now on; its end  ┘
+    memory file with the place ──▶ descriptor 3 ┐
+    its listening socket ────────▶ 4            ├─ web process ──▶ the place's private abstract socket
+    stdin: whom it admits from now on; its end  ┘
            is "stop accepting"
 
-The daemon imports nothing of it. No client's bytes reach the dispatch loop but as lines of sessions, under a user of
-their own that is nobody; and the private sockets take connections of this one process alone.
+Each place has a process of its own, so that places come and go without the channels of others. The daemon imports
+nothing of them. No client's bytes reach the dispatch loop but as lines of sessions, under a user of their own that is
+nobody; and the private sockets take connections of these processes alone.
 """
 
 import os
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
@@ -17,6 +19,7 @@ from typing import Final
 import msgspec
 import trio
 
+from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.children.family import Family
@@ -25,11 +28,12 @@ from tooldispatchd.config.http_places import admitted_profiles, open_profile
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind
 from tooldispatchd.daemon.places.doors import WebDoor
 from tooldispatchd.wire.lines import LineCutter, LongLine
-from tooldispatchd.wire.webplaces import TokenIssuer, WebPlace, WebPlaces
+from tooldispatchd.wire.webplaces import TokenIssuer, WebPlace
 
 MODULE: Final = "tooldispatchd.mcpface.web"
 # Not in its argument vector, which anybody can read: it would name the places and the profiles.
 SPEC_FD: Final = 3
+LISTEN_FD: Final = 4
 # One that dies at once is tried again ever more seldom; one that lived this long has earned a quick return.
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
@@ -50,34 +54,85 @@ PASSED: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", *PROXIES, *(name.upper() for n
 
 
 class WebSide:
-    """The web process of a daemon, from `run` to `close`."""
+    """The web processes of a daemon; `nursery` is where they are kept running."""
 
-    def __init__(self, setup: Setup, family: Family) -> None:
-        self._doors: Sequence[WebDoor] = ()
-        self._catalog = setup.catalog
+    def __init__(self, setup: Setup, family: Family, nursery: trio.Nursery) -> None:
+        self._setup = setup
         self._family = family
-        self._log = setup.log
-        self._child: Child | None = None
-        self._stopping = trio.Event()
+        self._nursery = nursery
+        # By the name of the private socket, which no other place ever has; those that stop too.
+        self._processes: dict[str, WebProcess] = {}
+        self._is_stopping = False
         # Called when none runs any more.
         self.ended: Callable[[], None] | None = None
-        self._renewed = trio.Event()
 
     @property
     def is_serving(self) -> bool:
         """Whether one runs."""
+        return any(process.is_serving for process in self._processes.values())
+
+    def is_child(self, pid: int | None) -> bool:
+        """Whether this is a process that serves now."""
+        return any(process.is_child(pid) for process in self._processes.values())
+
+    def renew(self, doors: Sequence[WebDoor], catalog: Catalog) -> None:
+        """From now on these are the places, and admit whom they say. What one serves that is gone goes on."""
+        places = {door.name: web_place(door, catalog, len(doors)) for door in doors}
+        for name, process in self._processes.items():
+            if name not in places:
+                process.stop()
+        for door in () if self._is_stopping else doors:
+            name, place = door.name, places[door.name]
+            if name in self._processes:
+                self._processes[name].renew(place)
+            else:
+                self._processes[name] = WebProcess(place, door.listening, self._family, self._setup.log)
+                self._nursery.start_soon(self._keep, self._processes[name], name)
+
+    async def _keep(self, process: "WebProcess", name: str) -> None:
+        await process.run()
+        del self._processes[name]
+        if self._is_stopping and not self._processes and self.ended is not None:
+            self.ended()
+
+    def stop(self) -> None:
+        """Have them accept nobody any more; what they serve goes on. Idempotent."""
+        self._is_stopping = True
+        for process in self._processes.values():
+            process.stop()
+
+    async def close(self) -> None:
+        """End them; bounded, cannot be cancelled. None may be kept running any more."""
+        async with trio.open_nursery() as nursery:
+            for process in self._processes.values():
+                nursery.start_soon(process.close)
+
+
+class WebProcess:
+    """The process that serves one place, from `run` to `close`."""
+
+    def __init__(self, place: WebPlace, listening: socket.socket, family: Family, log: Log) -> None:
+        self._place = place
+        self._listening = listening
+        self._family = family
+        self._log = log
+        self._child: Child | None = None
+        self._stopping = trio.Event()
+        self._renewed = trio.Event()
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it runs."""
         return self._child is not None
 
     def is_child(self, pid: int | None) -> bool:
-        """Whether this is the process that serves now."""
+        """Whether this is the one that serves now."""
         return self._child is not None and pid == self._child.pid
 
     async def run(self) -> None:
-        """Keep one running until it is told to stop, where there is any place for it."""
-        # The doors may be another daemon's until all else is there.
-        await self._renewed.wait()
+        """Keep it running until it is told to stop."""
         pause_s = FIRST_PAUSE_S
-        while self._doors and not self._stopping.is_set():
+        while not self._stopping.is_set():
             began = trio.current_time()
             try:
                 self._child = self._spawn()
@@ -95,14 +150,12 @@ class WebSide:
             with trio.move_on_after(pause_s):
                 await self._stopping.wait()
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        if self._stopping.is_set() and self.ended is not None:
-            self.ended()
 
-    def renew(self, doors: Sequence[WebDoor], catalog: Catalog) -> None:
-        """From now on admit whom these say, which are the same doors as before, once it runs."""
-        self._doors = doors
-        self._catalog = catalog
-        self._renewed.set()
+    def renew(self, place: WebPlace) -> None:
+        """From now on admit whom the place says now."""
+        if place != self._place:
+            self._place = place
+            self._renewed.set()
 
     def stop(self) -> None:
         """Have it accept nobody any more; what it serves goes on. Idempotent."""
@@ -117,17 +170,12 @@ class WebSide:
             await self._child.stop(polite_s=STOP_S, term_s=STOP_S)
             self._child = None
 
-    def _spec(self) -> WebPlaces:
-        places = [web_place(door, self._catalog, fd) for fd, door in enumerate(self._doors, SPEC_FD + 1)]
-        limits = self._catalog.config.limits
-        return WebPlaces(tuple(places), limits.max_line_bytes, min(4 * limits.max_content_bytes, MAX_ANSWER_BYTES))
-
     async def _tell_renewals(self, child: Child) -> None:
-        """Tell it whom its places admit, each time that has changed."""
+        """Tell it whom its place admits, each time that has changed."""
         while True:
             await self._renewed.wait()
             self._renewed = trio.Event()
-            line = memoryview(msgspec.json.encode(self._spec()) + b"\n")
+            line = memoryview(msgspec.json.encode(self._place) + b"\n")
             # It may be told to stop meanwhile.
             while line and child.stdin >= 0:
                 await trio.lowlevel.wait_writable(child.stdin)
@@ -140,14 +188,13 @@ class WebSide:
 
     def _spawn(self) -> Child:
         self._renewed = trio.Event()
-        spec = self._spec()
         env = {name: os.environ[name] for name in PASSED if name in os.environ}
-        with os.fdopen(os.memfd_create("web-places"), "wb") as file:
-            file.write(msgspec.json.encode(spec))
+        with os.fdopen(os.memfd_create("web-place"), "wb") as file:
+            file.write(msgspec.json.encode(self._place))
             # It is read from its start; this also writes what is buffered.
             file.seek(0)
-            sockets = {place.fd: door.listening.fileno() for place, door in zip(spec.places, self._doors, strict=True)}
-            return self._family.spawn_module(MODULE, env=env, extra={SPEC_FD: file.fileno(), **sockets}, is_joined=True)
+            extra = {SPEC_FD: file.fileno(), LISTEN_FD: self._listening.fileno()}
+            return self._family.spawn_module(MODULE, env=env, extra=extra, is_joined=True)
 
     async def _watch(self, child: Child) -> None:
         """Until it has ended; what it says goes to the log."""
@@ -175,15 +222,16 @@ class WebSide:
 
 @asynccontextmanager
 async def open_web_side(setup: Setup, family: Family) -> AsyncIterator[WebSide]:
-    """The web process, which `run` starts where `renew` has said for which doors, and `stop` tells to stop.
-
-    It is gone after the block.
-    """
-    side = WebSide(setup, family)
+    """The web processes, for which places `renew` says; they are gone after the block."""
+    side = None
     try:
-        yield side
+        async with trio.open_nursery() as nursery:
+            side = WebSide(setup, family, nursery)
+            yield side
+            nursery.cancel_scope.cancel()
     finally:
-        await side.close()  # noqa: ASYNC102  # it shields and bounds itself
+        if side is not None:
+            await side.close()  # noqa: ASYNC102  # it shields and bounds itself
 
 
 class _Told(msgspec.Struct):
@@ -191,14 +239,14 @@ class _Told(msgspec.Struct):
     fields: dict[str, str | int]
 
 
-def web_place(door: WebDoor, catalog: Catalog, fd: int) -> WebPlace:
-    """What the web process is told of a place whose listening socket it has as `fd`."""
-    place = door.place
+def web_place(door: WebDoor, catalog: Catalog, number: int) -> WebPlace:
+    """What the web process is told of a place, one of so many."""
+    place, limits = door.place, catalog.config.limits
     auth = None if place.auth is None else catalog.config.http_auth[place.auth]
     digests = {name: catalog.tokens[name].hex() for name in admitted_profiles(place, catalog) if name in catalog.tokens}
     return WebPlace(
         where=place.text.partition("?")[0],
-        fd=fd,
+        fd=LISTEN_FD,
         door=door.name,
         scheme="https" if place.kind is ListenKind.HTTPS else "http",
         path=place.path,
@@ -206,6 +254,9 @@ def web_place(door: WebDoor, catalog: Catalog, fd: int) -> WebPlace:
         origins=place.origins,
         tokens=digests,
         open_profile=open_profile(place, catalog),
+        max_line_bytes=limits.max_line_bytes,
+        max_answer_bytes=min(4 * limits.max_content_bytes, MAX_ANSWER_BYTES),
+        number=number,
         cert=place.cert,
         key=place.key,
         issuer=None if auth is None else TokenIssuer(auth.issuer, auth.audience, auth.scopes, auth.jwks),

@@ -1,4 +1,4 @@
-"""What the daemon tells the process that serves MCP clients over HTTP: its places, and who may come in at each.
+"""What the daemon tells a process that serves MCP clients over HTTP: its place, and who may come in there.
 
 It is JSON in a file without a name, which the process inherits: nothing of it stands among arguments or variables. Of
 a token it has the SHA-256 alone.
@@ -22,7 +22,9 @@ class WebPlace(msgspec.Struct, frozen=True):
     `fd` is the number of its listening socket, `door` the name of the abstract socket that leads into the daemon.
     `hosts` are what a `Host` header may say, None where anything may stand there; `origins` web pages' that may call.
     `tokens` are the SHA-256 of each admitted profile's token in hexadecimal digits; `open_profile` is the one that a
-    request without a token opens, or one with a token of `issuer`, None where there is none.
+    request without a token opens, or one with a token of `issuer`, None where there is none. `max_line_bytes` is the
+    longest line that the daemon takes, `max_answer_bytes` the longest that it gives; `number` of places share the user
+    that their clients are there.
     """
 
     where: str
@@ -34,14 +36,9 @@ class WebPlace(msgspec.Struct, frozen=True):
     origins: tuple[str, ...]
     tokens: dict[str, str]
     open_profile: str | None
+    max_line_bytes: int
+    max_answer_bytes: int
+    number: int = 1
     cert: str | None = None
     key: str | None = None
     issuer: TokenIssuer | None = None
-
-
-class WebPlaces(msgspec.Struct, frozen=True):
-    """All places of a daemon; the longest line that it takes, and the longest that it gives."""
-
-    places: tuple[WebPlace, ...]
-    max_line_bytes: int
-    max_answer_bytes: int

@@ -95,15 +95,14 @@ async def test_places_of_metrics_come_and_go_as_those_of_agents_do(tmp_path: Pat
     listening.places.close()
 
 
-def test_places_for_mcp_clients_come_and_go_with_the_daemon_alone(tmp_path: Path) -> None:
+def test_places_for_mcp_clients_come_and_go_too(tmp_path: Path) -> None:
     own, first, second = (f"unix:{tmp_path}/s", f"http+unix:{tmp_path}/one", f"http+unix:{tmp_path}/two")
     listening = Listening(own, first)
-    assert listening.become(own, second) == [
-        f"{first} stays: that it is gone takes effect when the daemon is started again",
-        f"{second}: a new place of this kind takes effect when the daemon is started again",
-    ]
-    assert [door.place.text for door in listening.places.web] == [first]
-    assert not (tmp_path / "two").exists()
+    (before,) = listening.places.web
+    assert listening.become(own, second) == []
+    (after,) = listening.places.web
+    assert (after.place.text, after.name == before.name) == (second, False)
+    assert [(tmp_path / name).exists() for name in ("one", "two")] == [False, True]
     listening.places.close()
 
 

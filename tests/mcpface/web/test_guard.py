@@ -13,7 +13,7 @@ def guard(
     *, open_profile: str | None = None, tokens: dict[str, str] = TOKENS, issuer: TokenIssuer | None = None
 ) -> Guard:
     place = ("http://127.0.0.1:1/mcp", 4, "door", "http", "/mcp", ("localhost:1",), ("https://app.example",), tokens)
-    return Guard(WebPlace(*place, open_profile, issuer=issuer))
+    return Guard(WebPlace(*place, open_profile, 1000, 1000, issuer=issuer))
 
 
 def head(*headers: tuple[bytes, bytes], method: str = "POST", target: str = "/mcp") -> Head:

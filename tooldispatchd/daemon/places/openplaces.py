@@ -21,8 +21,8 @@ from tooldispatchd.front.front import Front
 
 # Their descriptors were given to the process, once.
 GIVEN: Final = frozenset({ListenKind.SYSTEMD, ListenKind.FD, ListenKind.STDIO})
-# Of a socket, and of what serves HTTP on it.
-MADE_WITH: Final = ("mode", "owner", "cert", "key")
+# Of a socket, once and for all.
+MADE_WITH: Final = ("mode", "owner")
 AFTER_START: Final = "takes effect when the daemon is started again"
 
 
@@ -100,11 +100,11 @@ class OpenPlaces:
                 warnings += [f"{place.text}: what has changed of its {name} {AFTER_START}" for name in different]
                 place = msgspec.structs.replace(place, **made)
                 kept.append((opened, place, doors_of(opened, place, self._handed, catalog)))
-            elif opened.place.kind in GIVEN or opened.web is not None:
+            elif opened.place.kind in GIVEN:
                 warnings.append(f"{opened.place.text} stays: that it is gone {AFTER_START}")
             else:
                 gone.append(opened)
-        late = [place for place in wanted.values() if place.kind in GIVEN or place.is_mcp]
+        late = [place for place in wanted.values() if place.kind in GIVEN]
         warnings += [f"{place.text}: a new place of this kind {AFTER_START}" for place in late]
         new = [place for place in wanted.values() if place not in late]
         return PlaceChange(open_doors(new, self._handed, catalog), kept, gone, warnings)

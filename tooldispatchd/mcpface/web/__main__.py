@@ -1,4 +1,4 @@
-"""The program that the daemon starts: its places come as JSON on descriptor 3, and on stdin whom they admit later on.
+"""The program that the daemon starts: its place comes as JSON on descriptor 3, and on stdin whom it admits later on.
 
 Its end is the end of stdin.
 """
@@ -11,8 +11,8 @@ import msgspec
 import trio
 
 from tooldispatchd.mcpface.web.logbook import LogBook
-from tooldispatchd.mcpface.web.serving import serve_places
-from tooldispatchd.wire.webplaces import WebPlaces
+from tooldispatchd.mcpface.web.serving import serve_place
+from tooldispatchd.wire.webplaces import WebPlace
 
 SPEC_FD: Final = 3
 STDIN_FD: Final = 0
@@ -24,16 +24,15 @@ def main() -> None:
     """Serve until the daemon ends, or says that it does."""
     os.nice(NICE)
     with os.fdopen(SPEC_FD, "rb") as spec:
-        places = msgspec.json.decode(spec.read(), type=WebPlaces)
-    for place in places.places:
-        os.set_inheritable(place.fd, False)  # noqa: FBT003  # the standard library's own
+        place = msgspec.json.decode(spec.read(), type=WebPlace)
+    os.set_inheritable(place.fd, False)  # noqa: FBT003  # the standard library's own
     gc.freeze()
-    trio.run(_serve, places)
+    trio.run(_serve, place)
 
 
-async def _serve(places: WebPlaces) -> None:
+async def _serve(place: WebPlace) -> None:
     async with trio.lowlevel.FdStream(os.dup(STDIN_FD)) as told:
-        await serve_places(places, LogBook(), told)
+        await serve_place(place, LogBook(), told)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ class MissingScopeError(Exception):
 
 
 class Site:
-    """One place: its guard, its sessions, and the account of bytes that all places share."""
+    """The place: its guard, its sessions, and the account of bytes of both."""
 
     def __init__(
         self,
@@ -69,20 +69,19 @@ class Site:
         *,
         budget: ByteBudget,
         log: LogBook,
-        max_body_bytes: int,
         verifier: TokenVerifier | None,
     ) -> None:
-        self.admit(place, verifier)
         self.sessions = sessions
+        self.admit(place, verifier)
         self.budget = budget
         self.log = log
-        self.max_body_bytes = max_body_bytes
 
     def admit(self, place: WebPlace, verifier: TokenVerifier | None) -> None:
         """From the next request on admit whom the place says now; its socket stays."""
         self.place = place
         self.guard = Guard(place)
         self.verifier = verifier
+        self.sessions.renew(place)
 
 
 async def serve_request(site: Site, connection: ClientConnection, head: Head) -> None:
@@ -191,7 +190,7 @@ class _Exchange:
         if kind != "application/json":
             # A page can send anything else without asking first.
             raise RefusalError(415)
-        body = await self._connection.body(self._site.max_body_bytes, self._site.budget, self._owner)
+        body = await self._connection.body(self._site.place.max_line_bytes, self._site.budget, self._owner)
         peeked = peek_body(body)
         if self._revision is not None and self._revision not in REVISIONS and peeked.revision is None:
             raise RefusalError(400)

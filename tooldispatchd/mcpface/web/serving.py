@@ -1,7 +1,7 @@
-"""The listeners of the web process: who may connect, TLS, and the end.
+"""The listener of a web process: who may connect, TLS, and the end.
 
 A connection that serves nobody makes room for a new one, the oldest first: so thousands that only connect, or send half
-a head, keep nobody out. At the end the listeners close, and what runs is finished.
+a head, keep nobody out. At the end the listener closes, and what runs is finished.
 """
 
 import errno
@@ -22,7 +22,7 @@ from tooldispatchd.mcpface.web.exchange import Site, TokenVerifier, refuse, serv
 from tooldispatchd.mcpface.web.guard import RefusalError
 from tooldispatchd.mcpface.web.logbook import LogBook
 from tooldispatchd.mcpface.web.sessions import MAX_SESSIONS, WebSessions
-from tooldispatchd.wire.webplaces import WebPlace, WebPlaces
+from tooldispatchd.wire.webplaces import WebPlace
 
 # Each is one descriptor and some 20 KiB; of one address half of them at most, for behind a proxy, and on this machine,
 # many clients have the same.
@@ -34,7 +34,7 @@ ACCEPT_PAUSE_S: Final = 0.1
 
 
 class Connections:
-    """The open connections of all places, and which of them makes room."""
+    """The open connections, and which of them makes room."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -88,14 +88,15 @@ class Connections:
 class Certificate:
     """The TLS context of a place, made anew when its files change: a renewed certificate is the next connection's."""
 
-    def __init__(self, cert: str, key: str | None, log: LogBook) -> None:
-        self._files = cert, key
+    def __init__(self, place: WebPlace, log: LogBook) -> None:
+        self._files = _files_of(place)
         self._log = log
         self._stamps: list[tuple[int, int]] = []
         self._context = self._load()
 
-    def context(self) -> ssl.SSLContext:
-        """The context for a connection. Never raises: an old certificate is better than none."""
+    def context(self, place: WebPlace) -> ssl.SSLContext:
+        """The context for a connection, of the files that the place has now. Never raises: an old one is better."""
+        self._files = _files_of(place)
         try:
             if self._stamps != self._look():
                 self._context = self._load()
@@ -115,48 +116,40 @@ class Certificate:
         return context
 
 
-async def serve_places(places: WebPlaces, log: LogBook, told: trio.abc.ReceiveStream) -> None:
+def _files_of(place: WebPlace) -> tuple[str, str | None]:
+    assert place.cert is not None
+    return place.cert, place.key
+
+
+async def serve_place(place: WebPlace, log: LogBook, told: trio.abc.ReceiveStream) -> None:
     """Serve until `told` ends, and then what still runs.
 
-    Each line that comes there has the same places, and whom they admit from then on.
+    Each line that comes there has the same place, and whom it admits from then on.
     """
     third = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OWN_DESCRIPTORS, OWN_DESCRIPTORS) // 3
     budget, connections = ByteBudget(), Connections(min(MAX_CONNECTIONS, 2 * third))
-    most = min(MAX_SESSIONS, third) // len(places.places)
     async with trio.open_nursery() as home:
-        sites = []
-        for place in places.places:
-            sessions = WebSessions(
-                place, home, budget=budget, log=log, most=most, max_answer_bytes=places.max_answer_bytes
-            )
-            sites.append(_site(place, places.max_line_bytes, sessions, budget, log))
-        async with trio.open_nursery() as listeners:
-            for site in sites:
-                listeners.start_soon(_listen, site, connections, home)
+        sessions = WebSessions(place, home, budget=budget, log=log, most=min(MAX_SESSIONS, third))
+        site = Site(place, sessions, budget=budget, log=log, verifier=_verifier(place, log))
+        async with trio.open_nursery() as listener:
+            listener.start_soon(_listen, site, connections, home)
             async for renewed in _renewals(told):
-                for site, place in zip(sites, renewed.places, strict=True):
-                    site.admit(place, _verifier(place, log))
-            listeners.cancel_scope.cancel()
+                site.admit(renewed, _verifier(renewed, log))
+            listener.cancel_scope.cancel()
         connections.finish()
         # Who has connected before may still open one.
         await connections.served()
-        for site in sites:
-            site.sessions.close()
+        sessions.close()
 
 
-async def _renewals(told: trio.abc.ReceiveStream) -> AsyncIterator[WebPlaces]:
+async def _renewals(told: trio.abc.ReceiveStream) -> AsyncIterator[WebPlace]:
     # The daemon's own words, of whatever length.
     held = bytearray()
     while chunk := await told.receive_some():
         held += chunk
         *lines, held = held.split(b"\n")
         for line in lines:
-            yield msgspec.json.decode(line, type=WebPlaces)
-
-
-def _site(place: WebPlace, max_body_bytes: int, sessions: WebSessions, budget: ByteBudget, log: LogBook) -> Site:
-    verifier = _verifier(place, log)
-    return Site(place, sessions, budget=budget, log=log, max_body_bytes=max_body_bytes, verifier=verifier)
+            yield msgspec.json.decode(line, type=WebPlace)
 
 
 def _verifier(place: WebPlace, log: LogBook) -> TokenVerifier | None:
@@ -169,7 +162,7 @@ def _verifier(place: WebPlace, log: LogBook) -> TokenVerifier | None:
 
 async def _listen(site: Site, connections: Connections, home: trio.Nursery) -> None:
     place = site.place
-    certificate = None if place.cert is None else Certificate(place.cert, place.key, site.log)
+    certificate = None if place.cert is None else Certificate(place, site.log)
     with trio.socket.from_stdlib_socket(socket.socket(fileno=place.fd)) as listening:
         while True:
             try:
@@ -181,7 +174,8 @@ async def _listen(site: Site, connections: Connections, home: trio.Nursery) -> N
                     await trio.sleep(ACCEPT_PAUSE_S)
                 continue
             named = address[0] if isinstance(address, tuple) else ""
-            home.start_soon(_serve, site, connections, accepted, named, certificate)
+            tls = None if certificate is None else certificate.context(site.place)
+            home.start_soon(_serve, site, connections, accepted, named, tls)
 
 
 async def _serve(
@@ -189,12 +183,12 @@ async def _serve(
     connections: Connections,
     accepted: trio.socket.SocketType,
     address: str,
-    certificate: Certificate | None,
+    tls: ssl.SSLContext | None,
 ) -> None:
     """Serve one connection to its end; the guard of what one client can do wrong here."""
     stream: trio.abc.Stream = trio.SocketStream(accepted)
-    if certificate is not None:
-        stream = trio.SSLStream(stream, certificate.context(), server_side=True, https_compatible=True)
+    if tls is not None:
+        stream = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
     connection = ClientConnection(stream, address)
     try:
         with trio.CancelScope() as scope:

@@ -277,20 +277,23 @@ class WebSessions:
         budget: ByteBudget,
         log: LogBook,
         most: int,
-        max_answer_bytes: int,
     ) -> None:
         self._place = place
         self._nursery = nursery
         self._budget = budget
         self._log = log
+        # Of all places together.
         self._most = most
-        self._max_answer_bytes = max_answer_bytes
         self._sessions: dict[str, WebSession] = {}
         self._stateless: dict[Hashable, WebSession] = {}
         self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def renew(self, place: WebPlace) -> None:
+        """From now on this is what is known of the place, and of how many others there are."""
+        self._place = place
 
     def find(self, key: str, credential: Credential) -> WebSession:
         """The session of that id; raises `RefusalError` where this credential has none such."""
@@ -337,7 +340,8 @@ class WebSessions:
     def _make_room(self, owner: str) -> None:
         own = [session for session in self._sessions.values() if session.owner == owner]
         # Half for one owner: the rest is left for those who come later.
-        if len(self._sessions) < self._most and len(own) < self._most // 2:
+        most = self._most // self._place.number
+        if len(self._sessions) < most and len(own) < most // 2:
             return
         spare_at = trio.current_time() - SPARE_S
         spare = [session for session in own if session.is_idle and session.used_at < spare_at]
@@ -348,7 +352,7 @@ class WebSessions:
     async def _run(self, session: WebSession) -> None:
         """Run a session; the guard of what is wrong with it alone."""
         try:
-            await session.run(self._place.door, self._max_answer_bytes)
+            await session.run(self._place.door, self._place.max_answer_bytes)
         except Exception as error:  # noqa: BLE001  # guard: one client's session
             self._log.incident("session failed", error)
         finally:

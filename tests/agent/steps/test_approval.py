@@ -204,3 +204,27 @@ async def test_an_approver_answers_for_agents_of_other_profiles_and_a_job_waits_
         await worker.call("3", "job_wait", input={"job": job})
         assert "approval_refused" in str(await worker.hear())
         await worker.end_input()
+
+
+@pytest.mark.parametrize(("token", "is_asked"), [(None, False), ("0123456789abcdef", True)])
+async def test_an_approver_without_a_token_is_not_asked_about_calls_of_its_own_channel(
+    token: str | None, is_asked: bool
+) -> None:
+    agents = {"worker": ProfileSpec(tools=("t",), approver="boss"), "boss": ProfileSpec(approver=True, token=token)}
+    catalog = build_catalog(Config(tools={"t": echo(approve="always")}, agents=agents))
+    assert isinstance(catalog, Catalog)
+    async with open_runtime(catalog) as runtime:
+        channel = Agent(runtime)
+        boss = {"__port": "hello", "agent": "b", "profile": "boss", "answers": ["approve"]}
+        await channel.say({**boss, "token": token} if token else boss)
+        await heard(channel, "ready")
+        await channel.say({"__port": "hello", "agent": "w", "profile": "worker"})
+        await heard(channel, "ready")
+        await channel.call("1", "t", input={"path": "a"}, agent="w")
+        if is_asked:
+            asked = await heard(channel, "approve_req")
+            await channel.say({"__port": "approve_resp", "agent": "b", "id": asked["id"], "allow": True})
+            assert (await heard(channel, "tool_resp"))["content"] == '{"path":"a"}'
+        else:
+            assert code_of(await channel.hear()) == "approval_refused"
+        await channel.end_input()

@@ -137,6 +137,7 @@ def test_a_store_that_is_too_large_loses_its_oldest_records(place: str, tmp_path
         store.write(calls(100, first=100 * batch), [])
         # Whoever follows it misses none, though all of the file that was read first is gone.
         assert ids(reader.news(ALL)) == [str(number) for number in range(100 * batch, 100 * batch + 100)]
+        assert not reader.has_missed
         # But for the log of SQLite, which has a bound of its own, and what it writes at once.
         kept = (path for path in tmp_path.glob("audit*") if not path.name.endswith(("-shm", "-wal")))
         assert sum(path.stat().st_size for path in kept) < 250_000
@@ -144,6 +145,12 @@ def test_a_store_that_is_too_large_loses_its_oldest_records(place: str, tmp_path
     assert 200 < len(left) < 1800
     assert left == [str(number) for number in range(2000 - len(left), 2000)]
     assert store.removed == 2000 - len(left)
+    # Unless all goes that it has not read.
+    for batch in range(20):
+        store.write(calls(100, first=100 * batch), [])
+    assert 200 < len(reader.news(ALL)) < 1800
+    assert reader.has_missed
+    assert (reader.news(ALL), reader.has_missed) == ([], False)
     reader.close()
     store.close()
 

@@ -153,7 +153,7 @@ class JsonlStore:
     def _put_aside(self, now: float) -> None:
         """Let a new file begin, and the oldest ones go that it needs the room of."""
         asides = _asides(self._path)
-        number = _number(asides[-1]) + 1 if asides else 1
+        number = _next_number(asides)
         stamp = time.strftime(_STAMP, time.gmtime(now))
         asides.append(self._path.rename(f"{self._path}.{stamp}-{number}"))
         room = self._max_bytes - self._part_bytes
@@ -209,11 +209,13 @@ class JsonlReader:
     """Reads while daemons write, from the files put aside and the current one. Each method raises `AuditStoreError`.
 
     The file that was read last is kept open, so that no other has its inode: it is known again where it was put aside.
+    Where it is gone, its number tells whether others went with it.
     """
 
     def __init__(self, path: str) -> None:
+        self.has_missed = False
         self._path = Path(path)
-        self._offset = 0
+        self._offset = self._file_number = 0
         with _told("open", self._path):
             self._file: BinaryIO = self._path.open("rb")
 
@@ -226,9 +228,12 @@ class JsonlReader:
         with _told("read", self._path):
             # Before the others are listed: one that is put aside meanwhile is among them.
             self._turn_to(self._path.open("rb"))
-            for aside in _asides(self._path):
+            asides = _asides(self._path)
+            self._file_number = _next_number(asides)
+            for aside in asides:
                 with suppress(FileNotFoundError), aside.open("rb") as file:
                     if _inode(file) == _inode(self._file):
+                        self._file_number = _number(aside)
                         break
                     # What it holds is older than when it was put aside.
                     if wanted.since is None or os.fstat(file.fileno()).st_mtime >= wanted.since:
@@ -238,6 +243,7 @@ class JsonlReader:
     def news(self, wanted: AuditFilter) -> list[CallRecord]:
         """Those that came since `latest`, or since the last time."""
         found: list[CallRecord] = []
+        self.has_missed = False
         with _told("read", self._path):
             # Looked for first: nothing comes to a file that has one after it.
             while (following := self._following()) is not None:
@@ -269,9 +275,11 @@ class JsonlReader:
                 current.close()
                 return None
         later: list[Path] = []
-        for aside in reversed(_asides(self._path)):
+        asides = _asides(self._path)
+        for aside in reversed(asides):
             with suppress(FileNotFoundError):
                 if aside.stat().st_ino == _inode(self._file):
+                    self._file_number = _number(aside)
                     break
                 later.append(aside)
         for aside in reversed(later):
@@ -279,8 +287,15 @@ class JsonlReader:
                 file = aside.open("rb")
                 if current is not None:
                     current.close()
+                self._go_on(_number(aside))
                 return file
+        if current is not None:
+            self._go_on(_next_number(asides))
         return current
+
+    def _go_on(self, number: int) -> None:
+        self.has_missed |= 0 < self._file_number < number - 1
+        self._file_number = number
 
     def _rest(self, wanted: AuditFilter) -> Iterator[CallRecord]:
         """What is wanted of the lines of this file that were not read yet."""
@@ -325,6 +340,10 @@ def _number(aside: Path) -> int:
     """Greater than that of all that were put aside before it; 0 where none was given yet."""
     found = _ASIDE.fullmatch(_mark(aside))
     return int(found[1] or 0) if found else 0
+
+
+def _next_number(asides: Sequence[Path]) -> int:
+    return _number(asides[-1]) + 1 if asides else 1
 
 
 def _count_records(path: Path) -> int:

@@ -295,6 +295,7 @@ class PostgresReader:
     """Reads while daemons write. Each method but `close` raises `AuditStoreError`."""
 
     def __init__(self, url: str) -> None:
+        self.has_missed = False
         self._last = 0
         self._link = _Link(url, answer_s=READ_S)
         with self._link.opened("open"):
@@ -312,7 +313,9 @@ class PostgresReader:
 
     def news(self, wanted: AuditFilter) -> list[CallRecord]:
         """Those that came since `latest`, or since the last time."""
-        last = self._newest()
+        with self._link.opened("read") as db:
+            first, last = _one(db, f"SELECT coalesce(min(n), 0), coalesce(max(n), 0) FROM {_CALLS}")  # noqa: S608
+        self.has_missed = first > self._last + 1
         found = list(self._records(wanted, f"n > {self._last} AND n <= {last}", "ASC"))
         self._last = last
         return found

@@ -164,6 +164,7 @@ class SqliteReader:
     """Reads while daemons write. Each method raises `AuditStoreError`."""
 
     def __init__(self, path: str) -> None:
+        self.has_missed = False
         self._path = path
         self._last = 0
         with _told("open", path):
@@ -184,7 +185,8 @@ class SqliteReader:
     def news(self, wanted: AuditFilter) -> list[CallRecord]:
         """Those that came since `latest`, or since the last time."""
         with _told("read", self._path):
-            last = self._db.execute("SELECT coalesce(max(n), 0) FROM calls").fetchone()[0]
+            first, last = self._db.execute("SELECT coalesce(min(n), 0), coalesce(max(n), 0) FROM calls").fetchone()
+            self.has_missed = first > self._last + 1
             found = list(self._records(wanted, f"n > {self._last} AND n <= {last}", "ASC"))
             self._last = last
         return found

@@ -153,6 +153,8 @@ def _print_calls(reader: "AuditReader", wanted: "AuditFilter", arguments: argpar
         sys.stdout.flush()
         time.sleep(FOLLOW_S)
         records = reader.news(wanted)
+        if reader.has_missed:
+            print("tooldispatchd: warning: some records were removed before they could be shown", file=sys.stderr)
 
 
 def _row(record: "CallRecord") -> tuple[str, ...]:

@@ -29,6 +29,7 @@ class Shelf:
         self.free.set()
         self.written = threading.Event()
         self.is_closed = False
+        self.removed = 0
         self._left = list(left)
 
     def write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> None:
@@ -43,8 +44,8 @@ class Shelf:
     def unclosed(self) -> list[tuple[str, int]]:
         return self._left
 
-    def tidy(self, now: float) -> bool:
-        return False
+    def tidy(self, now: float) -> None:
+        """Nothing is old."""
 
     def close(self) -> None:
         self.is_closed = True
@@ -174,3 +175,24 @@ def test_a_run_that_was_not_closed_is_told_of_once_its_process_is_gone(tmp_path:
         ("closed", "run", None),
     ]
     assert log.said == [("audit store not closed", 2), ("audit store not closed", None)]
+
+
+def test_what_the_store_removes_is_told_in_the_log_and_in_the_store(tmp_path: Path) -> None:
+    shelf, log = Shelf(), Warnings()
+    with recording(shelf, log, tmp_path) as recorder:
+        shelf.removed = 7
+        recorder.put(ended())
+        assert shelf.written.wait(SOON_S)
+        shelf.removed = 12
+    assert told(shelf) == [("opened", None), ("removed", 7), ("removed", 12), ("closed", None)]
+    assert sum(count for event, count in log.said if event == "audit records removed") == 12  # type: ignore[misc]
+
+
+def test_large_payloads_make_a_batch_of_fewer_records(tmp_path: Path) -> None:
+    shelf = Shelf()
+    payload = '"' + "x" * 16_000 + '"'
+    with recording(shelf, Warnings(), tmp_path) as recorder:
+        for _ in range(200):
+            recorder.put(ended(content=payload, input=payload.encode()))
+    assert len(shelf.records) == 200
+    assert max(map(len, shelf.batches)) < 50

@@ -1,6 +1,7 @@
 """Every store keeps what it is given, in order, tidies, and is there again after whatever happened to its writer."""
 
 import os
+import resource
 import stat
 from collections.abc import Callable
 from itertools import count
@@ -24,6 +25,7 @@ SCHEMAS: Final = count()
 ALL: Final = AuditFilter()
 DAY_S: Final = 86_400.0
 NOW: Final = 1_700_000_000.0
+NO_NOTES: Final[list[StoreNote]] = []
 
 files = pytest.mark.parametrize("kind", KINDS)
 
@@ -117,7 +119,7 @@ def test_old_records_go(place: str, tmp_path: Path) -> None:
     store.write(calls(3), [note("opened")])
     # The first of them is older than an eighth of what is kept: where whole files go it is put aside.
     store.tidy(NOW + 2 * DAY_S)
-    for path in tmp_path.glob("audit.*T*Z"):
+    for path in tmp_path.glob("audit.*T*Z*"):
         os.utime(path, (NOW + 2 * DAY_S, NOW + 2 * DAY_S))
     store.write(calls(2, first=3, at=NOW + 9 * DAY_S), [])
     store.tidy(NOW + 9 * DAY_S)
@@ -130,17 +132,97 @@ def test_old_records_go(place: str, tmp_path: Path) -> None:
 
 def test_a_store_that_is_too_large_loses_its_oldest_records(place: str, tmp_path: Path) -> None:
     store = opened(place, max_bytes=200_000)
+    reader = open_reader(place)
     for batch in range(20):
         store.write(calls(100, first=100 * batch), [])
-        store.tidy(NOW + batch)
-    reader = open_reader(place)
+        # Whoever follows it misses none, though all of the file that was read first is gone.
+        assert ids(reader.news(ALL)) == [str(number) for number in range(100 * batch, 100 * batch + 100)]
+        assert not reader.has_missed
+        # But for the log of SQLite, which has a bound of its own, and what it writes at once.
+        kept = (path for path in tmp_path.glob("audit*") if not path.name.endswith(("-shm", "-wal")))
+        assert sum(path.stat().st_size for path in kept) < 250_000
     left = ids(list(reader.all(ALL)))
-    assert left[-1] == "1999"
     assert 200 < len(left) < 1800
     assert left == [str(number) for number in range(2000 - len(left), 2000)]
-    # But for the log of SQLite, which has a bound of its own.
-    kept = (path for path in tmp_path.glob("audit*") if not path.name.endswith(("-shm", "-wal")))
-    assert sum(path.stat().st_size for path in kept) < 300_000
+    assert store.removed == 2000 - len(left)
+    # Unless all goes that it has not read.
+    for batch in range(20):
+        store.write(calls(100, first=100 * batch), [])
+    assert 200 < len(reader.news(ALL)) < 1800
+    assert reader.has_missed
+    assert (reader.news(ALL), reader.has_missed) == ([], False)
+    reader.close()
+    store.close()
+
+
+def test_the_newest_record_stays_however_small_the_store_may_be(place: str) -> None:
+    store = opened(place, max_bytes=1, keep_s=1.0)
+    for batch in range(3):
+        store.write(calls(100, first=100 * batch), [note("opened")] if not batch else [])
+    reader = open_reader(place)
+    left = ids(list(reader.all(ALL)))
+    assert left == [str(number) for number in range(300 - len(left), 300)]
+    assert 1 <= len(left) < 300
+    assert store.unclosed() == [("run", 1)]
+    reader.close()
+    store.close()
+
+
+def test_what_says_that_a_run_goes_on_is_no_older_than_all_else(place: str) -> None:
+    store = opened(place, keep_s=8 * DAY_S)
+    store.write(calls(1), [note("opened", "b"), note("closed", "b"), note("opened"), note("lost", count=1)])
+    store.tidy(NOW + 9 * DAY_S)
+    assert store.unclosed() == [("run", 1)]
+    store.close()
+
+
+def test_a_batch_that_fails_between_two_files_is_not_written_twice(tmp_path: Path) -> None:
+    place = f"jsonl:{tmp_path / 'audit'}"
+    store = opened(place, max_bytes=80_000)
+    batch = [*calls(60), recorded(id="60", content="x" * 16_000, input=b"{}")]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # The last line is larger than that, and than a file should be.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, limits[1]))
+    try:
+        with pytest.raises(AuditStoreError, match=r"cannot write to .*too large"):
+            store.write(batch, NO_NOTES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    reader = open_reader(place)
+    assert len(list(reader.all(ALL))) == 60
+    store.write(batch, NO_NOTES)
+    assert ids(list(reader.all(ALL))) == [str(number) for number in range(61)]
+    reader.close()
+    store.close()
+
+
+def test_a_large_file_of_before_stays_until_others_are_in_its_place(tmp_path: Path) -> None:
+    place = f"jsonl:{tmp_path / 'audit'}"
+    store = opened(place)
+    store.write(calls(1000), [])
+    store.close()
+    store = opened(place, max_bytes=80_000)
+    store.write(calls(10, first=1000), [])
+    reader = open_reader(place)
+    assert len(list(reader.all(ALL))) == 1010
+    for batch in range(50):
+        store.write(calls(10, first=1010 + 10 * batch), [])
+    left = ids(list(reader.all(ALL)))
+    assert 100 < len(left) < 500
+    assert left[-1] == "1509"
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 80_000
+    reader.close()
+    store.close()
+
+
+def test_files_that_are_put_aside_within_a_second_keep_their_order(tmp_path: Path) -> None:
+    place = f"jsonl:{tmp_path / 'audit[1]*'}"
+    store = opened(place, max_bytes=20_000)
+    store.write(calls(50), [])
+    reader = open_reader(place)
+    left = ids(list(reader.all(ALL)))
+    assert left == [str(number) for number in range(50 - len(left), 50)]
+    assert len(list(tmp_path.iterdir())) > 5
     reader.close()
     store.close()
 
@@ -157,6 +239,7 @@ def test_who_follows_a_file_misses_nothing_when_it_is_put_aside_and_the_next_one
     store.write(calls(1, first=21), [])
     assert ids(reader.news(ALL)) == [str(number) for number in range(1, 22)]
     assert reader.news(ALL) == []
+    reader.close()
     store.close()
 
 
@@ -171,6 +254,7 @@ def test_a_line_that_was_cut_short_is_taken_away(tmp_path: Path) -> None:
     store = opened(f"jsonl:{tmp_path / 'audit'}")
     store.write(calls(1, first=2), [])
     assert ids(list(reader.all(ALL))) == ["0", "1", "2"]
+    reader.close()
     store.close()
 
 
@@ -188,7 +272,9 @@ def test_what_a_killed_daemon_left_of_a_line_hides_no_other(tmp_path: Path) -> N
     with path.open("ab") as file:
         file.write(b'{"at":1,"to')
     store.write(calls(1), [])
-    assert open_reader(f"jsonl:{path}").latest(ALL, 0) == calls(1)
+    reader = open_reader(f"jsonl:{path}")
+    assert reader.latest(ALL, 0) == calls(1)
+    reader.close()
     store.close()
 
 
@@ -197,8 +283,9 @@ def test_a_file_that_begins_with_half_a_line_is_put_aside(tmp_path: Path) -> Non
     path.write_bytes(b'{"at":1,"to\n')
     path.chmod(0o644)
     store = opened(f"jsonl:{path}")
-    assert store.tidy(NOW)
+    store.tidy(NOW)
     store.close()
+    assert len(list(tmp_path.iterdir())) == 2
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
     assert path.stat().st_size == 0
 

@@ -226,6 +226,65 @@ def test_a_writer_that_gives_up_lets_the_readers_behind_it_in() -> None:
     assert gate.leave("w1") == ["r2", "r3"]
 
 
+def test_a_writer_is_not_passed_by_later_readers_though_its_own_agent_holds_places() -> None:
+    gate: Gate[str] = Gate()
+    assert [gate.enter(item, ("x", "a")) for item in ("r1", "r2")] == [IN, IN]
+    assert gate.enter("w", ("x", "a"), whole=True) is WAIT
+    # Of other agents, of other channels, that hold nothing.
+    for number, turns in enumerate([("x", "b"), ("y", "c"), ("x", "b"), ("z", "d")]):
+        assert gate.enter(f"late{number}", turns) is WAIT
+    assert [gate.leave(item) for item in ("r1", "r2")] == [[], ["w"]]
+    assert sorted(gate.leave("w")) == ["late0", "late1", "late2", "late3"]
+
+
+def test_an_agent_with_many_writers_delays_anothers_reader_by_the_first_that_waits() -> None:
+    gate: Gate[str] = Gate()
+    for number in range(4):
+        gate.enter(f"w{number}", ("x", "a"), whole=True)
+    gate.enter("r", ("y", "b"))
+    assert [gate.leave(item) for item in ("w0", "w1", "r")] == [["w1"], ["r"], ["w2"]]
+
+
+@settings(max_examples=examples(200))
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.booleans()), max_size=40))
+def test_no_reader_passes_a_writer_that_is_the_first_of_its_agents(events: list[tuple[int, bool, bool]]) -> None:
+    gate: Gate[int] = Gate()
+    inside: dict[int, bool] = {}
+    # With its agent, and whether it wants the gate whole, in the order in which they came.
+    waiting: dict[int, tuple[int, bool]] = {}
+    firsts: dict[int, int] = {}
+
+    def look(let_in: list[int], now: int) -> None:
+        for item in let_in:
+            _, whole = waiting.pop(item)
+            assert not (inside and (whole or any(inside.values())))
+            assert whole or all(since > item for first, since in firsts.items() if first != item)
+            firsts.pop(item, None)
+            inside[item] = whole
+            heads = {waiting[each][0]: each for each in reversed(waiting)}
+            firsts.update({each: now for each in heads.values() if waiting[each][1] and each not in firsts})
+
+    for now, (agent, whole, leaves) in enumerate(events):
+        if leaves and inside:
+            left = min(inside)
+            del inside[left]
+            look(gate.leave(left), now)
+            continue
+        is_first = agent not in {other for other, _ in waiting.values()}
+        waiting[now] = agent, whole
+        verdict = gate.enter(now, (agent % 2, agent), whole=whole)
+        if verdict is IN:
+            look([now], now)
+        elif whole and is_first:
+            firsts[now] = now
+    assert gate.inside == len(inside)
+    while inside:
+        left = min(inside)
+        del inside[left]
+        look(gate.leave(left), len(events))
+    assert gate.is_empty
+
+
 # --- any order of events ---
 
 Item = tuple[int, int, int]  # channel, owner, number

@@ -102,3 +102,17 @@ def test_a_warning_tells_of_each_profile_that_administers_the_daemon_without_a_t
         f"agents.all: {without}: whoever can open the socket may administer the daemon",
         f"agents.own: {without}: any process of its uid or gid, a tool's of this daemon too, may administer the daemon",
     )
+
+
+def test_a_warning_tells_of_each_profile_that_is_asked_about_calls_without_a_token() -> None:
+    agents = {
+        "worker": ProfileSpec(approver="boss"),
+        "other": ProfileSpec(approver="safe"),
+        "boss": ProfileSpec(approver=True),
+        "safe": ProfileSpec(approver=True, token="0123456789abcdef"),
+        "idle": ProfileSpec(approver=True),
+    }
+    catalog = build_catalog(Config(agents=agents))
+    assert isinstance(catalog, Catalog)
+    [warning] = catalog.warnings
+    assert warning.startswith("agents.boss: approver = true without a token: whoever can open the socket may allow")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tooldispatchd.catalog.masker import NO_SECRETS, Masker
+from tooldispatchd.catalog.secrecy import MASK
 
 TOKEN = "s3cret/token+1"
 KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nxyz\n-----END KEY-----"
@@ -49,6 +50,32 @@ def test_json_stays_json(secret: str, value: object, masked: object) -> None:
     text = json.dumps(value)
     assert json.loads(Masker([secret]).mask_json(text)) == masked
     assert json.loads(Masker([secret]).mask_bytes(text.encode())) == masked
+
+
+ODD = 'S3cr3t/Va"lue\\x ü'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(json.dumps(ODD)),
+        json.dumps({"x": json.dumps({"y": ODD}, ensure_ascii=False)}),
+        json.dumps({ODD: [json.dumps([json.dumps(ODD)])]}),
+        json.dumps(ODD).replace("/", "\\/").replace("V", "\\u0056"),
+        f"as a text: {json.dumps(json.dumps(ODD))}",
+    ],
+)
+def test_a_secret_is_found_in_json_that_is_a_text_in_json(text: str) -> None:
+    masker = Masker([ODD])
+    for masked in (masker.mask_json(text), masker.mask_bytes(text.encode()).decode()):
+        assert "lue" not in masked
+        assert MASK in masked
+
+
+def test_json_without_a_secret_stays_as_it_was_written() -> None:
+    text = '{"a": "line\\nline", "b": 1.0, "c": "\\u00e9"}'
+    assert Masker([ODD]).mask_json(text) == text
+    assert Masker([ODD]).mask_bytes(text.encode()) == text.encode()
 
 
 def test_what_is_learnt_of_somebody_replaces_what_was_before() -> None:

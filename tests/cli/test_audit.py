@@ -34,7 +34,11 @@ def configuration(tmp_path_factory: pytest.TempPathFactory) -> Path:
             recorded(id="odd", at=NOW - 20.0, tool="od\x1b[31md", is_error=True),
             recorded(id="new", at=NOW - 10.0, bytes_out=401),
         ],
-        [StoreNote(event="lost", at=NOW, run="run", pid=1, count=12)],
+        [
+            StoreNote(event="lost", at=NOW, run="run", pid=1, count=12),
+            StoreNote(event="removed", at=NOW, run="run", pid=1, count=3),
+            StoreNote(event="removed", at=NOW, run="run", pid=1, count=5),
+        ],
     )
     store.close()
     return file
@@ -68,6 +72,8 @@ def test_the_table_shows_the_last_calls_and_what_is_missing(configuration: Path,
     ]
     assert "\x1b" not in out
     assert "12 records were lost" in err
+    assert "oldest 5 records" in err
+    assert "oldest 3" not in err
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from tooldispatchd.catalog.problems import Problem
-from tooldispatchd.config.schema_check import check_form
+from tooldispatchd.catalog.specs import Config
+from tooldispatchd.config.schema_check import check_form, schema_of, words_of
 
 
 def test_a_right_table_has_no_problem() -> None:
@@ -92,3 +93,18 @@ def test_a_key_of_processes_in_a_tool_says_where_it_belongs() -> None:
     (problem,) = check_form({"tools": {"z": {"chain": ["a"]}}})
     assert problem.why == "chain is a key of [processes]; a tool is made of a process"
     assert problem.allowed == 'process = "z", and chain in [processes.z]'
+
+
+def test_what_a_text_must_be_is_told_in_words_for_each_pattern() -> None:
+    nodes: list[object] = [schema_of(Config)]
+    for node in nodes:
+        nodes += node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
+    patterns = {node["pattern"] for node in nodes if isinstance(node, dict) and isinstance(node.get("pattern"), str)}
+    assert {pattern for pattern in patterns if words_of({"type": "string", "pattern": pattern}) == "a string"} == set()
+
+
+def test_a_header_of_a_request_says_what_it_may_be() -> None:
+    request = {"url": "http://a/", "headers": {"C": "a\nb"}}
+    assert check_form({"tools": {"t": {"rest": request}}}) == [
+        Problem(("tools", "t", "rest", "headers", "C"), "not well-formed", value="a\nb", allowed="a text in one line")
+    ]

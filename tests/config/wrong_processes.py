@@ -291,9 +291,13 @@ network = false
 input_mode = "text"
 """,
         """\
-cannot use t.toml: 1 problem
+cannot use t.toml: 3 problems
 t.toml:5: processes.p.reuse: wrong kind of value
-    seen true; allowed: a whole number, at least 1 and at most 1000000""",
+    seen true; allowed: a whole number, at least 1 and at most 1000000
+t.toml:8: processes.q.network: a process of kind id has no network
+    allowed: in kind agent only
+t.toml:9: processes.q.input_mode: a process of kind id has no input_mode
+    allowed: in kind agent only""",
     ),
     "what only a program has, once all is well formed": (
         """\

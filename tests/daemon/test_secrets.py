@@ -73,6 +73,7 @@ def test_neither_the_log_nor_the_audit_holds_one(daemon: Daemon) -> None:
     until(lambda: store.read_text().count('"tool":"told"') == 1)
     reader = open_reader(f"jsonl:{store}")
     (record,) = reader.latest(AuditFilter(tool="told"), 0)
+    reader.close()
     assert (record.input, record.output) == ('"is it …?"', '"is it …?"')
     for text in (store.read_text(), daemon.log.read_text()):
         assert [secret for secret in SECRETS if secret in text] == []

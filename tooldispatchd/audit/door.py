@@ -24,7 +24,12 @@ __all__ = [
 
 
 class AuditReader(Protocol):
-    """Each method but `close` raises `AuditStoreError`."""
+    """Each method but `close` raises `AuditStoreError`.
+
+    It `has_missed` some where these were removed before the last `news` could give them.
+    """
+
+    has_missed: bool
 
     def latest(self, wanted: AuditFilter, limit: int) -> list[CallRecord]:
         """The last so many that are wanted, the oldest first; with 0 all."""

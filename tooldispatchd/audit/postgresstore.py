@@ -29,14 +29,20 @@ WRITE_S: Final = 10
 READ_S: Final = 60
 # Deleted in one transaction, so that none takes long.
 PIECE: Final = 10_000
-# Measured, where the size of all is estimated; and what each takes beside its columns, in the table and its index.
+# Measured, from the first to the last, where the size of all is estimated; and what each takes beside its columns, in
+# the table and its index.
 SAMPLE: Final = 500
 ROW_BYTES: Final = 48
+# The size is looked at as often as so large a part of all was written, with so much for a record without payloads.
+PARTS: Final = 8
+RECORD_BYTES: Final = 512
 # Rows that a reader asks for at once.
 ROWS: Final = 1_000
 LEAST_VERSION: Final = 130_000
 _MARK: Final = "tooldispatchd audit, version 1"
 # A text of PostgreSQL has no NUL; this is its picture in Unicode.
+# Beyond them the oldest go: they are not among what is counted for `max_bytes`.
+NOTES: Final = 10_000
 _NUL: Final = "\N{SYMBOL FOR NULL}"
 
 _NUMBERS: Final = frozenset({"at", "waited_ms", "ran_ms", "total_ms", "cost"})
@@ -56,6 +62,7 @@ COMMENT ON TABLE {_CALLS} IS '{_MARK}';
 """
 # Its name among the locks of the database: "tool" in ASCII.
 _TURN: Final = "SELECT pg_advisory_xact_lock(1953460076)"
+_ENDED: Final = f"SELECT run FROM {_NOTES} WHERE event IN ('closed', 'unclosed')"  # noqa: S608  # constants
 _COPY: Final = f"COPY {_CALLS} (n, {', '.join(COLUMNS)}) FROM STDIN"
 _NOTE: Final = f"INSERT INTO {_NOTES} (event, at, run, host, pid, count) VALUES (%s, %s, %s, %s, %s, %s)"  # noqa: S608
 # It warns of what fails on a connection that has failed already, which is raised anyway.
@@ -130,9 +137,15 @@ class _Link:
 
 
 class PostgresStore:
-    """Writes; used by one thread at a time. Each method but `close` raises `AuditStoreError`."""
+    """Writes; used by one thread at a time. Each method but `close` raises `AuditStoreError`.
+
+    `removed` counts the records that went before their time, so that the others keep within `max_bytes`.
+    """
 
     def __init__(self, url: str, *, keep_s: float, max_bytes: int, answer_s: float = WRITE_S) -> None:
+        self.removed = 0
+        # Since the store was last looked at.
+        self._written_bytes = max_bytes
         self._keep_s = keep_s
         self._max_bytes = max_bytes
         self._host = os.uname().nodename
@@ -147,6 +160,8 @@ class PostgresStore:
         with self._link.opened("write to") as db:
             if self._is_written(db, records, notes):
                 return
+            # Before, so that what fails here has written nothing.
+            self._shrink(db)
             db.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
             # Each statement sees all that was committed before it: the second the last number of another turn.
             db.execute(_TURN)
@@ -160,6 +175,9 @@ class PostgresStore:
             self._doubted = str(transaction), records, notes
             db.execute("COMMIT")
             self._doubted = None
+            self._written_bytes += sum(
+                RECORD_BYTES + len(record.input or "") + len(record.output or "") for record in records
+            )
 
     def _is_written(self, db: _Connection, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> bool:
         """Whether these are what was committed though its answer was lost."""
@@ -181,36 +199,52 @@ class PostgresStore:
 
     def unclosed(self) -> list[tuple[str, int]]:
         """The runs of this machine, each with its process, that were opened and that nobody has said the end of."""
-        ended = f"SELECT run FROM {_NOTES} WHERE event IN ('closed', 'unclosed')"  # noqa: S608  # constants
         with self._link.opened("read") as db:
             rows = db.execute(
-                f"SELECT run, pid FROM {_NOTES} WHERE event = 'opened' AND host = %s AND run NOT IN ({ended})",  # noqa: S608
+                f"SELECT run, pid FROM {_NOTES} WHERE event = 'opened' AND host = %s AND run NOT IN ({_ENDED})",  # noqa: S608
                 (self._host,),
             )
             return [(row[0], row[1]) for row in rows]
 
-    def tidy(self, now: float) -> bool:
-        """Remove what is too old, and the oldest where the store is too large, by an estimate of what rows take."""
+    def _shrink(self, db: _Connection) -> None:
+        """Remove the oldest where all are too large, by an estimate; it is looked at once in a part of the size."""
+        if self._written_bytes < self._max_bytes // PARTS:
+            return
+        while (over := self._over(db)) is not None:
+            self.removed += _delete(db, "n <= %s", over)
+        self._written_bytes = 0
+
+    def tidy(self, now: float) -> None:
+        """Remove what is too old; what says that a run goes on stays where it is."""
         with self._link.opened("tidy") as db:
             # They come in the order in which calls end: an index of times would cost each record, and this little.
-            oldest = f"SELECT n FROM {_CALLS} ORDER BY n LIMIT {PIECE}"  # noqa: S608  # constants
+            # The newest stays, so that numbers go on, and whoever follows them misses none.
+            oldest = f"SELECT n FROM {_CALLS} WHERE n < (SELECT max(n) FROM {_CALLS}) ORDER BY n LIMIT {PIECE}"  # noqa: S608
             while _delete(db, f"at < %s AND n IN ({oldest})", now - self._keep_s) == PIECE:
                 pass
-            while (over := self._over(db)) is not None:
-                _delete(db, "n <= %s", over)
-            db.execute(f"DELETE FROM {_NOTES} WHERE at < %s", (now - self._keep_s,))  # noqa: S608  # constants
-        return False
+            db.execute(
+                f"DELETE FROM {_NOTES} WHERE (at < %s OR n <= (SELECT max(n) FROM {_NOTES}) - {NOTES})"  # noqa: S608
+                f" AND (event <> 'opened' OR run IN ({_ENDED}))",
+                (now - self._keep_s,),
+            )
 
     def _over(self, db: _Connection) -> int | None:
         """The number up to which records go, in one transaction; None where there is room for all."""
         # What was deleted takes room until the server has tidied up, so that the size of the table says nothing. And
         # hardly any number is missing between the first and the last.
-        first, last, row_bytes = _one(
+        first, last = _one(db, f"SELECT min(n), max(n) FROM {_CALLS}")  # noqa: S608  # constants
+        # The newest one stays.
+        if first == last:
+            return None
+        row_bytes = _one(
             db,
-            f"SELECT min(n), max(n), (SELECT avg(pg_column_size(sample)) FROM"  # noqa: S608  # constants
-            f" (SELECT * FROM {_CALLS} ORDER BY n DESC LIMIT {SAMPLE}) sample) FROM {_CALLS}",
-        )
-        if first is None or (last - first + 1) * (float(row_bytes) + ROW_BYTES) <= self._max_bytes:
+            f"SELECT avg(pg_column_size(sample)) FROM {_CALLS} sample"  # noqa: S608  # constants
+            " WHERE n IN (SELECT generate_series(%s::bigint, %s::bigint, %s::bigint))",
+            first,
+            last,
+            -(-(last - first) // SAMPLE),
+        )[0]
+        if (last - first + 1) * (float(row_bytes or 0) + ROW_BYTES) <= self._max_bytes:
             return None
         return int(first + min(PIECE, (last - first) // 8))
 
@@ -261,6 +295,7 @@ class PostgresReader:
     """Reads while daemons write. Each method but `close` raises `AuditStoreError`."""
 
     def __init__(self, url: str) -> None:
+        self.has_missed = False
         self._last = 0
         self._link = _Link(url, answer_s=READ_S)
         with self._link.opened("open"):
@@ -278,7 +313,9 @@ class PostgresReader:
 
     def news(self, wanted: AuditFilter) -> list[CallRecord]:
         """Those that came since `latest`, or since the last time."""
-        last = self._newest()
+        with self._link.opened("read") as db:
+            first, last = _one(db, f"SELECT coalesce(min(n), 0), coalesce(max(n), 0) FROM {_CALLS}")  # noqa: S608
+        self.has_missed = first > self._last + 1
         found = list(self._records(wanted, f"n > {self._last} AND n <= {last}", "ASC"))
         self._last = last
         return found

@@ -68,10 +68,11 @@ class StoreNote(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     A run is `opened` and `closed`. Of one that was not closed, because the daemon was killed, the next one says that it
     is `unclosed`, and how many records are missing at most, with None where that is not known. `lost` says how many
-    were not written. `pid` is the daemon's.
+    were not written. `removed` says how many the run has taken away before their time to have room for others: in all
+    until then, since its former notes may be gone too. `pid` is the daemon's.
     """
 
-    event: Literal["opened", "closed", "unclosed", "lost"]
+    event: Literal["opened", "closed", "unclosed", "lost", "removed"]
     at: float
     run: str
     pid: int

@@ -3,8 +3,8 @@
     put ──▶ queue ──▶ thread: record, hash, mask ──▶ store, one transaction a batch
 
 The queue is bounded in calls and in bytes. What does not fit, or cannot be written before the daemon ends, is lost, and
-counted: the log says so, and so does a note in the store. While the store fails its batch is tried again and again. A
-tally says how many are missing of a run that was killed.
+counted: the log says so, and so does a note in the store. So it is with what the store removes to have room for more.
+While the store fails its batch is tried again and again. A tally says how many are missing of a run that was killed.
 """
 
 import math
@@ -29,22 +29,28 @@ MAX_QUEUED: Final = 65_536
 # Of inputs above all: eight of the longest lines.
 MAX_QUEUED_BYTES: Final = 64 * 1024 * 1024
 BATCH: Final = 4_096
+# Of payloads: the store is over its bound by a batch at most.
+BATCH_BYTES: Final = 1024 * 1024
 # Calls come together in the meantime; and who follows the store sees them soon.
 GATHER_S: Final = 0.1
 TIDY_S: Final = 60.0
-# As many as come in some seconds at most, so that the store is not much larger than it may be.
-TIDY_RECORDS: Final = 100_000
 # What is queued at the end is written in that time. The rest of a daemon's end is counted beside it.
 FLUSH_S: Final = 1.0
 LATE: Final = "the store has not taken them in time"
+FULL: Final = "the oldest ones, for audit.max_bytes has no room for all of audit.keep"
 
 
 class AuditStore(Protocol):
-    """Each method but `close` raises `AuditStoreError`."""
+    """Each method but `close` raises `AuditStoreError`.
+
+    `removed` counts the records that `write` has taken away before their time, to have room for more.
+    """
+
+    removed: int
 
     def write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> None: ...
     def unclosed(self) -> list[tuple[str, int]]: ...
-    def tidy(self, now: float) -> bool: ...
+    def tidy(self, now: float) -> None: ...
     def close(self) -> None: ...
 
 
@@ -73,7 +79,9 @@ class Recorder:
         self._refused = self._dropped = 0
         # Of both together, what is in a note, and what is in the log.
         self._noted = self._logged = 0
-        self._untidied, self._tidied_at = 0, -math.inf
+        # Of what the store has removed, the same.
+        self._noted_removed = self._logged_removed = 0
+        self._tidied_at = -math.inf
         self._is_asleep = False
         self._is_closing = False
         self._woken, self._closing = Event(), Event()
@@ -135,8 +143,9 @@ class Recorder:
                     self._write_batch()
                     self._tidy()
                 self._tidy()
-            if self._write([], [*self._lost(), self._note("closed")]):
+            if self._write([], [*self._missing(), self._note("closed")]):
                 self._tally.remove()
+            self._log_removed()
             self._store.close()
             has_ended = True
         finally:
@@ -154,20 +163,22 @@ class Recorder:
         self._closing.wait(GATHER_S)
 
     def _write_batch(self) -> None:
-        queue, size = self._queue, 0
+        queue, size, payload_chars = self._queue, 0, 0
         records: list[CallRecord] = []
-        while queue and len(records) < BATCH:
+        while queue and len(records) < BATCH and payload_chars < BATCH_BYTES:
             ended = queue.popleft()
             size += _size_of(ended)
-            records.append(record_of(ended, self._run, self._masker))
+            record = record_of(ended, self._run, self._masker)
+            payload_chars += len(record.input or "") + len(record.output or "")
+            records.append(record)
         self._taken_bytes += size
-        self._untidied += len(records)
-        if not self._write(records, self._lost()):
+        if not self._write(records, self._missing()):
             self._dropped += len(records)
 
     def _write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> bool:
         """Whether they are in the store: else the daemon ends."""
         lost = sum(note.count or 0 for note in notes if note.event == "lost")
+        removed = self._store.removed
         backoff, has_failed = Backoff(), False
         while True:
             self._log_lost()
@@ -181,19 +192,29 @@ class Recorder:
                     return False
             else:
                 self._noted += lost
+                self._noted_removed = removed
                 self._tally.settle(len(records) + lost)
                 return True
 
-    def _lost(self) -> list[StoreNote]:
-        """A note of what had no room, or no time, since the last one."""
-        count = self._refused + self._dropped - self._noted
-        return [self._note("lost", count)] if count else []
+    def _missing(self) -> list[StoreNote]:
+        """Notes of what had no room, or no time, since the last one, and of all that was removed."""
+        lost, removed = self._refused + self._dropped - self._noted, self._store.removed
+        return [
+            *([self._note("lost", lost)] if lost else []),
+            *([self._note("removed", removed)] if removed > self._noted_removed else []),
+        ]
 
     def _log_lost(self) -> None:
         count = self._refused + self._dropped - self._logged
         if count:
             self._logged += count
             self._log.warning("audit records lost", count=count, detail=LATE)
+
+    def _log_removed(self) -> None:
+        count = self._store.removed - self._logged_removed
+        if count:
+            self._logged_removed += count
+            self._log.warning("audit records removed", count=count, detail=FULL)
 
     def _opening(self) -> list[StoreNote]:
         notes = []
@@ -210,17 +231,16 @@ class Recorder:
             self._log.warning("audit store failed", detail=str(error))
         return [*notes, self._note("opened")]
 
-    def _note(self, event: Literal["opened", "closed", "lost"], count: int | None = None) -> StoreNote:
+    def _note(self, event: Literal["opened", "closed", "lost", "removed"], count: int | None = None) -> StoreNote:
         return StoreNote(event=event, at=round(time.time(), 3), run=self._run, pid=os.getpid(), count=count)
 
     def _tidy(self) -> None:
-        if self._untidied < TIDY_RECORDS and time.monotonic() < self._tidied_at + TIDY_S:
+        if time.monotonic() < self._tidied_at + TIDY_S:
             return
-        self._untidied, self._tidied_at = 0, time.monotonic()
+        self._tidied_at = time.monotonic()
+        self._log_removed()
         try:
-            if self._store.tidy(time.time()):
-                # The file that says that this run goes on was put aside.
-                self._store.write([], [self._note("opened")])
+            self._store.tidy(time.time())
         except AuditStoreError as error:
             self._log.warning("audit store failed", detail=str(error))
 

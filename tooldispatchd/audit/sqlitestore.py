@@ -27,6 +27,9 @@ BUSY_S: Final = 5.0
 # What the log beside the file (WAL) keeps on disk once it has been written to the file.
 MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 VERSION: Final = 1
+# Some megabytes: they are not among what is counted for `max_bytes`.
+NOTES: Final = 10_000
+_ENDED: Final = "SELECT run FROM notes WHERE event IN ('closed', 'unclosed')"
 
 _SCHEMA: Final = f"""
 BEGIN IMMEDIATE;
@@ -49,9 +52,13 @@ def _told(what: str, path: str) -> Iterator[None]:
 
 
 class SqliteStore:
-    """Writes; used by one thread at a time. Each method but `close` raises `AuditStoreError`."""
+    """Writes; used by one thread at a time. Each method but `close` raises `AuditStoreError`.
+
+    `removed` counts the records that went before their time, so that the others keep within `max_bytes`.
+    """
 
     def __init__(self, path: str, *, keep_s: float, max_bytes: int) -> None:
+        self.removed = 0
         self._path = path
         self._keep_s = keep_s
         self._max_bytes = max_bytes
@@ -75,12 +82,26 @@ class SqliteStore:
             db.executescript(_SCHEMA)
 
     def write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> None:
-        """All of these, or none."""
-        with _told("write to", self._path), self._transaction():
-            for start in range(0, len(records), ROWS):
-                self._insert(records[start : start + ROWS])
-            rows = [(note.event, note.at, note.run, note.pid, note.count) for note in notes]
-            self._db.executemany("INSERT INTO notes (event, at, run, pid, count) VALUES (?, ?, ?, ?, ?)", rows)
+        """All of these, or none; the oldest go where all are too large."""
+        with _told("write to", self._path):
+            with self._transaction():
+                for start in range(0, len(records), ROWS):
+                    self._insert(records[start : start + ROWS])
+                rows = [(note.event, note.at, note.run, note.pid, note.count) for note in notes]
+                self._db.executemany("INSERT INTO notes (event, at, run, pid, count) VALUES (?, ?, ?, ?, ?)", rows)
+                removed = self._shrink()
+            self.removed += removed
+
+    def _shrink(self) -> int:
+        """Remove the oldest until there is room for all others, but not the newest one; how many."""
+        removed = 0
+        # Their pages are used again; the file does not shrink, and need not.
+        while self._size > self._max_bytes:
+            first, last = self._db.execute("SELECT min(n), max(n) FROM calls").fetchone()
+            if first == last:
+                break
+            removed += self._delete("n <= ?", (first + min(PIECE, (last - first) // 8),))
+        return removed
 
     def _insert(self, records: Sequence[CallRecord]) -> None:
         values: list[object] = []
@@ -96,26 +117,23 @@ class SqliteStore:
     def unclosed(self) -> list[tuple[str, int]]:
         """The runs, each with its process, that were opened and that nobody has said the end of."""
         with _told("read", self._path):
-            ended = "SELECT run FROM notes WHERE event IN ('closed', 'unclosed')"
             return self._db.execute(
-                f"SELECT run, pid FROM notes WHERE event = 'opened' AND run NOT IN ({ended})"  # noqa: S608  # constants
+                f"SELECT run, pid FROM notes WHERE event = 'opened' AND run NOT IN ({_ENDED})"  # noqa: S608  # constants
             ).fetchall()
 
-    def tidy(self, now: float) -> bool:
-        """Remove what is too old, and the oldest where the store is too large; what says of runs stays where it is."""
+    def tidy(self, now: float) -> None:
+        """Remove what is too old; what says that a run goes on stays where it is."""
         with _told("tidy", self._path):
             # They come in the order in which calls end: an index of times would cost each record, and this little.
-            oldest = f"SELECT n FROM calls ORDER BY n LIMIT {PIECE}"  # noqa: S608  # constants
+            # The newest stays, so that numbers go on, and whoever follows them misses none.
+            oldest = f"SELECT n FROM calls WHERE n < (SELECT max(n) FROM calls) ORDER BY n LIMIT {PIECE}"  # noqa: S608
             while self._delete(f"at < ? AND n IN ({oldest})", (now - self._keep_s,)) == PIECE:
                 pass
-            # Their pages are used again; the file does not shrink, and need not.
-            while self._size > self._max_bytes:
-                first, last = self._db.execute("SELECT min(n), max(n) FROM calls").fetchone()
-                if first is None:
-                    break
-                self._delete("n <= ?", (first + min(PIECE, (last - first) // 8),))
-            self._db.execute("DELETE FROM notes WHERE at < ?", (now - self._keep_s,))
-        return False
+            self._db.execute(
+                f"DELETE FROM notes WHERE (at < ? OR n <= (SELECT max(n) FROM notes) - {NOTES})"  # noqa: S608  # constants
+                f" AND (event <> 'opened' OR run IN ({_ENDED}))",
+                (now - self._keep_s,),
+            )
 
     @property
     def _size(self) -> int:
@@ -146,6 +164,7 @@ class SqliteReader:
     """Reads while daemons write. Each method raises `AuditStoreError`."""
 
     def __init__(self, path: str) -> None:
+        self.has_missed = False
         self._path = path
         self._last = 0
         with _told("open", path):
@@ -166,7 +185,8 @@ class SqliteReader:
     def news(self, wanted: AuditFilter) -> list[CallRecord]:
         """Those that came since `latest`, or since the last time."""
         with _told("read", self._path):
-            last = self._db.execute("SELECT coalesce(max(n), 0) FROM calls").fetchone()[0]
+            first, last = self._db.execute("SELECT coalesce(min(n), 0), coalesce(max(n), 0) FROM calls").fetchone()
+            self.has_missed = first > self._last + 1
             found = list(self._records(wanted, f"n > {self._last} AND n <= {last}", "ASC"))
             self._last = last
         return found

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.calls.outcome import Answer, UnreadableError
+from tooldispatchd.calls.outcome import Answer, UnreadableError, utf8_size
 from tooldispatchd.wire.heavy import QUOTED_BYTES, content_of, quoted
 from tooldispatchd.wire.messages import MAX_VALUE_BYTES, ContentKind, QuotedText
 
@@ -105,6 +105,14 @@ def rendered(answer: Answer, kind: ContentKind) -> Answer:
     made = (of_text if answer.kind is ContentKind.TEXT else of_json)(answer.content, kind)
     beside = {"is_error": answer.is_error, "details": answer.details, "is_shortened": answer.is_shortened}
     return msgspec.structs.replace(made, **beside)
+
+
+def given_bytes(answer: Answer, kind: ContentKind) -> int:
+    """How many bytes its content will have as that kind: a string in JSON is longer than the text that it is."""
+    content = answer.content
+    if answer.kind is not ContentKind.JSON or kind is ContentKind.JSON or not isinstance(content, str):
+        return utf8_size(content)
+    return utf8_size(_decode_text(content) if content.startswith('"') else content)
 
 
 class AnswerHead(msgspec.Struct, frozen=True):

@@ -12,8 +12,8 @@ kept from a first place by an agent that has many calls, or long ones.
 Some of the places may be `kept` for who holds none: a newcomer then need not wait until others are done. Half of these
 are for channels that hold none.
 
-An item may want the gate `whole`: it is inside alone. Nobody passes an item whose turn it is: so who wants it whole
-waits for those inside, and for nobody who comes later.
+An item may want the gate `whole`: it is inside alone. Once it is the first of its agent's, no item passes it that came
+later with its priority, whoever holds how many places: so it waits for those inside, and not for a stream of others.
 """
 
 from collections import OrderedDict
@@ -111,12 +111,14 @@ class _Agent:
 class _Line(Generic[ItemT]):
     """What waits with one priority: `length` items. Its next turn is at `turn`, which each puts off by its `cost`."""
 
-    __slots__ = ("agents", "channels", "cost", "items", "length", "turn")
+    __slots__ = ("agents", "channels", "cost", "items", "length", "turn", "wholes")
 
     def __init__(self, cost: int) -> None:
         self.cost = cost
         # Each agent's in the order they came, with whether each wants the gate whole.
         self.items: dict[_Agent, OrderedDict[ItemT, bool]] = {}
+        # Those that want the gate whole and are the first of their agent, with the moment from which on they are.
+        self.wholes: OrderedDict[ItemT, int] = OrderedDict()
         # Those of its channel, and the channels, that may be let in.
         self.agents: dict[_Channel, _Ranks[_Agent]] = {}
         self.channels: _Ranks[_Channel] = _Ranks()
@@ -148,6 +150,7 @@ class Gate(Generic[ItemT]):
         "_is_whole",
         "_kept",
         "_lines",
+        "_moment",
         "_only",
         "_per_agent",
         "_places",
@@ -180,7 +183,9 @@ class Gate(Generic[ItemT]):
         self._channels: dict[Hashable, _Channel] = {}
         self._inside: dict[ItemT, _Agent] = {}
         self._is_whole = False
-        self._waiting: dict[ItemT, tuple[_Agent, _Line[ItemT]]] = {}
+        # With the moment in which each came; moments are counted.
+        self._waiting: dict[ItemT, tuple[_Agent, _Line[ItemT], int]] = {}
+        self._moment = 0
         self._lines: dict[Priority, _Line[ItemT]] = {}
         self._turn = 0
 
@@ -301,6 +306,10 @@ class Gate(Generic[ItemT]):
             if agent is None:
                 continue
             item, whole = next(iter(line.items[agent].items()))
+            if line.wholes and not whole:
+                first, since = next(iter(line.wholes.items()))
+                if since < self._waiting[item][2]:
+                    item, agent, whole = first, self._waiting[first][0], True
             if self._fits(agent, whole=whole):
                 return item
             if whole:
@@ -316,7 +325,7 @@ class Gate(Generic[ItemT]):
 
     def _admit(self, item: ItemT) -> None:
         """Let in an item that waits."""
-        agent, line = self._waiting[item]
+        agent, line, _ = self._waiting[item]
         whole = line.items[agent][item]
         self._turn = line.turn
         line.turn += line.cost
@@ -333,24 +342,34 @@ class Gate(Generic[ItemT]):
         if not line.length:
             # It has missed no turns while nothing waited.
             line.turn = max(line.turn, self._turn)
-        line.items.setdefault(agent, OrderedDict())[item] = whole
+        items = line.items.setdefault(agent, OrderedDict())
+        items[item] = whole
+        self._moment += 1
+        if whole and len(items) == 1:
+            line.wholes[item] = self._moment
         line.agents.setdefault(agent.channel, _Ranks())
         line.length += 1
         agent.waiting += 1
         agent.channel.waiting += 1
-        self._waiting[item] = agent, line
+        self._waiting[item] = agent, line, self._moment
         self._rank(line, agent)
 
     def _remove(self, item: ItemT) -> _Agent:
-        agent, line = self._waiting.pop(item)
+        agent, line, _ = self._waiting.pop(item)
         items = line.items[agent]
         del items[item]
+        line.wholes.pop(item, None)
         line.length -= 1
         agent.waiting -= 1
         agent.channel.waiting -= 1
         if not items:
             del line.items[agent]
             self._rank(line, agent)
+            return agent
+        first, whole = next(iter(items.items()))
+        if whole and first not in line.wholes:
+            self._moment += 1
+            line.wholes[first] = self._moment
         return agent
 
     def _rank_anew(self, agent: _Agent) -> None:

@@ -10,7 +10,8 @@ from tooldispatchd.catalog.speckinds import DURATION_S, Size
 
 # Its form is that of `file_store` or `is_database`, once its variables are in place.
 StoreText = Annotated[str, Meta(min_length=1, max_length=4_096)]
-KeepText = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,4}[hd]$")]
+KEEP_PATTERN: Final = r"^[1-9][0-9]{0,4}[hd]$"
+KeepText = Annotated[str, Meta(pattern=KEEP_PATTERN)]
 
 
 class AuditSpec(Spec, frozen=True, kw_only=True):

@@ -121,7 +121,7 @@ def build_catalog(
         _free(tools)
         return problems
     warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]
-    warnings += [*_idle_workspaces(config), *_open_administration(profiles, {**tokens, **own})]
+    warnings += [*_idle_workspaces(config), *_open_powers(config, profiles, {**tokens, **own})]
     warnings += [*_idle_hooks(config, servers), *caching_warnings(config.mcp)]
     specs: dict[str, bytes] = {}
     if config.agent_command is not None:
@@ -171,15 +171,19 @@ def _idle_hooks(config: Config, servers: Mapping[str, Binding]) -> Iterator[str]
     return idle_hooks(config.hooks, (name for name in config.tools if name not in asked), prefixes)
 
 
-def _open_administration(profiles: Mapping[str, Profile], tokens: Mapping[str, bytes]) -> list[str]:
-    """A sentence for each profile that administers the daemon, and for which no token is needed."""
-    bound = "any process of its uid or gid, a tool's of this daemon too,"
-    openers = {False: "whoever can open the socket", True: bound}
-    return [
-        f"agents.{name}: admin = true without a token: {openers[profile.is_bound]} may administer the daemon"
-        for name, profile in profiles.items()
-        if profile.admin and name not in tokens
-    ]
+def _open_powers(config: Config, profiles: Mapping[str, Profile], tokens: Mapping[str, bytes]) -> Iterator[str]:
+    """A sentence for each profile that has power over others, and for which no token is needed."""
+    asked = {spec.approver for spec in config.agents.values()}
+    for name, profile in profiles.items():
+        if name in tokens:
+            continue
+        bound = "any process of its uid or gid, a tool's of this daemon too,"
+        opener = bound if profile.is_bound else "whoever can open the socket"
+        if profile.admin:
+            yield f"agents.{name}: admin = true without a token: {opener} may administer the daemon"
+        if name in asked:
+            allows = "may allow the calls of others, and of its own other agents, and sees their inputs"
+            yield f"agents.{name}: approver = true without a token: {opener} {allows}"
 
 
 def _idle_workspaces(config: Config) -> list[str]:

@@ -1,8 +1,8 @@
 """Known secrets are masked in what is logged, told and recorded. Pure.
 
-A value is looked for as it is, as it stands in JSON, in a URL, and, where it has several lines, line by line. What is
-shorter than `LEAST_CHARS` is not: it would be found where nobody meant it. A report that would rather lose a word than
-show a short secret has it looked for as a word of its own.
+A value is looked for as it is, as it stands in JSON, and in JSON that is a text in JSON, in a URL, and, where it has
+several lines, line by line. What is shorter than `LEAST_CHARS` is not: it would be found where nobody meant it. A
+report that would rather lose a word than show a short secret has it looked for as a word of its own.
 """
 
 import json
@@ -62,16 +62,20 @@ class Masker:
         within an escape. Of any other text as `mask`.
         """
         masked = self.mask(text)
-        if masked == text:
+        # There are many ways to escape a letter, of which none is left in a text that was read.
+        if masked == text and not (self._forms and "\\" in text):
             return text
         try:
-            return msgspec.json.encode(self.mask_value(msgspec.json.decode(text))).decode()
+            value = msgspec.json.decode(text)
+            found = self.mask_value(value)
+            return text if found == value else msgspec.json.encode(found).decode()
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return masked
 
     def mask_bytes(self, line: bytes) -> bytes:
         """As `mask_json`, of a text in UTF-8."""
-        if self._words is None and not any(form in line for form in self._bytes):
+        is_escaped = self._bytes and b"\\" in line
+        if self._words is None and not is_escaped and not any(form in line for form in self._bytes):
             return line
         return self.mask_json(line.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
@@ -112,9 +116,14 @@ def _forms_of(value: str) -> Iterator[str]:
     lines = [line.strip() for line in value.splitlines()]
     for each in (value, *(line for line in lines if len(lines) > 1 and len(line) >= LEAST_LINE_CHARS)):
         yield each
-        yield json.dumps(each)[1:-1]
-        yield json.dumps(each, ensure_ascii=False)[1:-1]
         yield "".join(map(_in_url, each))
+        for once in _in_json(each):
+            yield once
+            yield from _in_json(once)
+
+
+def _in_json(text: str) -> tuple[str, str]:
+    return json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _in_url(letter: str) -> str:

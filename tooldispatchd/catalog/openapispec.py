@@ -3,7 +3,7 @@
 Everything that says how the API is reached is as in `[rest.NAME]`, of which such a table makes one.
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
@@ -13,7 +13,8 @@ from tooldispatchd.catalog.speckinds import NAME_PATTERN, SomeWord
 
 # Of a table of `[rest]`, and before the names of tools.
 ApiName = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=32)]
-ApiPrefix = Annotated[str, Meta(pattern=rf"{NAME_PATTERN}|^$", max_length=32)]
+PREFIX_PATTERN: Final = rf"{NAME_PATTERN}|^$"
+ApiPrefix = Annotated[str, Meta(pattern=PREFIX_PATTERN, max_length=32)]
 
 
 class OpenApiSpec(RestApiSpec, frozen=True, kw_only=True):

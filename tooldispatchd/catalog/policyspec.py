@@ -110,7 +110,7 @@ class PolicySpec(SizedSpec, frozen=True, kw_only=True):
     `{ "search_*" = "5m" }`. What a tool says comes before what its server says."""
     cache_scope: Literal["own", "shared"] | None = None
     """With `"shared"` an answer is given to whoever calls the tool; by default only under the same profile, for the
-    same user and in the same workspace."""
+    same user and in the same workspace, and of a server that is not `shared` in the same session."""
     single_flight: bool | None = None
     """With `true` equal calls that come while one of them runs wait for [its answer](policy.md#the-cache). Only of
     tools that may be cached, or are `idempotent`."""

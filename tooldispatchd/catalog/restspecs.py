@@ -4,7 +4,7 @@ In `base_url`, `headers` and `query` of an API, and in every text of a tool's re
 variable, and `${file:PATH}` what a file holds; in those of a tool `${parameters.NAME}` is a field of the input.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
@@ -34,7 +34,8 @@ from tooldispatchd.catalog.speckinds import (
 RestMethod = Literal["GET", "HEAD", "OPTIONS", "QUERY", "POST", "PUT", "PATCH", "DELETE"]
 WireName = Annotated[str, Meta(min_length=1, max_length=256)]
 # A header's value before its placeholders are filled in; what it is then is looked at in each call.
-HeaderText = Annotated[str, Meta(pattern=r"^[^\x00-\x08\x0a-\x1f\x7f]*$")]
+HEADER_PATTERN: Final = r"^[^\x00-\x08\x0a-\x1f\x7f]*$"
+HeaderText = Annotated[str, Meta(pattern=HEADER_PATTERN)]
 Pointer = Annotated[str, Meta(pattern=POINTER_PATTERN, max_length=1_024)]
 Style = Annotated[str, Meta(pattern=STYLE_PATTERN)]
 

@@ -526,7 +526,7 @@ class ProfileSpec(SizedSpec, frozen=True, kw_only=True):
     """Which calls of its agents somebody is asked about first, as `approve` of a tool."""
     approver: bool | Name = False
     """Who is asked: by default the agent's own channel; with a profile's name an agent of that profile, which must have
-    `approver = true` and say in its `hello` that it answers `approve`."""
+    `approver = true`, should have a token, and says in its `hello` that it answers `approve`."""
     jobs: bool = True
     """With `false` nothing runs in the background, and `job_wait`, `job_read`, `job_list`, `job_stop` are not
     offered."""

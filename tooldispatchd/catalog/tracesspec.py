@@ -1,13 +1,14 @@
 """Where spans of calls are sent."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
 from tooldispatchd.catalog.secrecy import Secret, Spec
 from tooldispatchd.catalog.speckinds import HeaderName, HeaderValue
 
-CollectorUrl = Annotated[str, Meta(pattern=r"^https?://[^\s\x00]+$", max_length=2_048)]
+URL_PATTERN: Final = r"^https?://[^\s\x00]+$"
+CollectorUrl = Annotated[str, Meta(pattern=URL_PATTERN, max_length=2_048)]
 
 
 class TracesSpec(Spec, frozen=True, kw_only=True):

@@ -108,7 +108,10 @@ def _tell_notes(reader: "AuditReader", wanted: "AuditFilter", *, is_json: bool) 
     """What is missing of what is asked for."""
     from msgspec import json
 
-    for note in reader.notes(wanted.since or 0.0):
+    notes = reader.notes(wanted.since or 0.0)
+    # The last one of each run counts all.
+    removed = {note.run: note for note in notes if note.event == "removed"}
+    for note in [*(note for note in notes if note.event != "removed"), *removed.values()]:
         if (why := _missing(note)) is None:
             continue
         if is_json:
@@ -120,6 +123,8 @@ def _tell_notes(reader: "AuditReader", wanted: "AuditFilter", *, is_json: bool) 
 def _missing(note: "StoreNote") -> str | None:
     if note.event == "lost":
         return f"{note.count} records were lost"
+    if note.event == "removed":
+        return f"the oldest {note.count} records of then were removed, to keep the others within audit.max_bytes"
     if note.event != "unclosed" or note.count == 0:
         return None
     missing = "how many of its records are missing is not known"
@@ -148,6 +153,8 @@ def _print_calls(reader: "AuditReader", wanted: "AuditFilter", arguments: argpar
         sys.stdout.flush()
         time.sleep(FOLLOW_S)
         records = reader.news(wanted)
+        if reader.has_missed:
+            print("tooldispatchd: warning: some records were removed before they could be shown", file=sys.stderr)
 
 
 def _row(record: "CallRecord") -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Final, cast
 import jsonschema_rs
 import msgspec
 
-from tooldispatchd.catalog import speckinds, specs
+from tooldispatchd.catalog import auditspec, openapispec, restspecs, speckinds, specs, tracesspec
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.secrecy import Spec
@@ -21,9 +21,10 @@ from tooldispatchd.config.key_patterns import Table, entries
 
 Node = dict[str, object]
 
+_NAME_WORDS: Final = 'letters, digits, "-" and "_", a letter first, with dots between parts'
 _PATTERN_WORDS: Final = {
     speckinds.PYTHON_PATTERN: 'a function, as "package.module:function"',
-    speckinds.NAME_PATTERN: 'letters, digits, "-" and "_", a letter first, with dots between parts',
+    speckinds.NAME_PATTERN: _NAME_WORDS,
     speckinds.BINDING_PATTERN: '1 to 32 letters, digits, ".", "-" and "_", a letter or digit first',
     speckinds.PREFIX_PATTERN: 'at most 32 letters, digits, ".", "-" and "_", a letter or digit first; or ""',
     speckinds.SERVER_TOOL_PATTERN: "a tool's name or a pattern: 1 to 128 letters, digits and _ . / - * ?",
@@ -41,6 +42,14 @@ _PATTERN_WORDS: Final = {
     speckinds.STYLE_PATTERN: (
         "simple, label, matrix, form, spaceDelimited, pipeDelimited, deepObject, brackets or json; + and * may follow"
     ),
+    speckinds.ORDER_PATTERN: '"parallel", "sequential", or "batched:N"',
+    speckinds.TAG_PATTERN: "1 to 128 characters, none of them * or ?",
+    speckinds.ISSUER_PATTERN: 'a URL, "https://…" or "http://…", without a query',
+    speckinds.SCOPE_PATTERN: "a scope: ASCII without spaces and quotes",
+    auditspec.KEEP_PATTERN: 'days or hours, as "30d" or "12h"',
+    openapispec.PREFIX_PATTERN: f'{_NAME_WORDS}; or ""',
+    restspecs.HEADER_PATTERN: "a text in one line",
+    tracesspec.URL_PATTERN: 'a URL, "http://…" or "https://…"',
     speckinds.OUTPUT_PATTERN: 'json, text, lines, blocks, or a media type such as "image/png"',
 }
 _TYPE_WORDS: Final = {
@@ -103,6 +112,11 @@ def _check(table: object, spec: type[Spec]) -> list[Problem]:
     return [problem for error in validator.iter_errors(table) for problem in _problems(error, schema)]
 
 
+def schema_of(spec: type[Spec]) -> Node:
+    """The schema that tables of that kind are checked by, with all references in place."""
+    return _validator(spec)[0]
+
+
 @functools.cache
 def _validator(spec: type[Spec]) -> tuple[Node, jsonschema_rs.Validator]:
     bundled = msgspec.json.schema(spec, schema_hook=lambda _: {"description": "any JSON value"})
@@ -135,10 +149,10 @@ def _problems(error: jsonschema_rs.ValidationError, schema: Node) -> list[Proble
             return [_unknown_key((*path, key), list(cast("Node", node["properties"]))) for key in keys]
         case jsonschema_rs.ValidationErrorKind.Required(property=key):
             wanted = cast("Node", cast("Node", node["properties"])[key])
-            return [Problem(path, f'the key "{key}" is missing', allowed=_words(wanted))]
+            return [Problem(path, f'the key "{key}" is missing', allowed=words_of(wanted))]
         case jsonschema_rs.ValidationErrorKind.PropertyNames(error=inner):
             name = cast("str", inner.instance)
-            return [Problem((*path, name), "not a valid name", allowed=_words(node))]
+            return [Problem((*path, name), "not a valid name", allowed=words_of(node))]
     if _is_server(node) and isinstance(error.instance, dict):
         # Neither option fits, and a table was meant: tell what is wrong within it.
         wrong = _check(error.instance, specs.McpSpec)
@@ -147,7 +161,7 @@ def _problems(error: jsonschema_rs.ValidationError, schema: Node) -> list[Proble
     if isinstance(value, str) and kind.name == "enum":
         meant = nearest(value, [option for option in cast("list[object]", node["enum"]) if isinstance(option, str)])
     why = _WHY.get(kind.name, f"breaks {kind.name}")
-    return [Problem(path, why, value=value, allowed=_words(node), nearest=meant)]
+    return [Problem(path, why, value=value, allowed=words_of(node), nearest=meant)]
 
 
 def _unknown_key(path: Path, known: list[str]) -> Problem:
@@ -166,7 +180,7 @@ def _is_server(node: Node) -> bool:
     return any(option.get("type") == "object" for option in options)
 
 
-def _words(node: Node) -> str:
+def words_of(node: Node) -> str:
     """What a schema allows, in words."""
     if "enum" in node:
         return ", ".join(f'"{option}"' for option in cast("list[object]", node["enum"]))
@@ -174,7 +188,7 @@ def _words(node: Node) -> str:
         return "a server's name in [mcp], a URL, or a table as in [mcp]"
     if {"type": "boolean"} in cast("list[object]", node.get("anyOf", [])):
         # `expose` alone.
-        return " or ".join(_words(option) for option in cast("list[Node]", node["anyOf"]))
+        return " or ".join(words_of(option) for option in cast("list[Node]", node["anyOf"]))
     if "anyOf" in node:
         # Only users and groups are left.
         return "a number or a name, or a list of them"
@@ -189,5 +203,5 @@ def _words(node: Node) -> str:
     if items:
         least = "at least one of: " if "minItems" in node else ""
         count = f"{node.get('minItems', 0)} to {node['maxItems']} of: " if "maxItems" in node else least
-        words += f" of {count}{_words(items)}"
+        words += f" of {count}{words_of(items)}"
     return f"{words}, {' and '.join(bounds)}" if bounds else words

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 import trio
 from trio.testing import MockClock
 
 from tests.agent.fakes import Ledger
 from tests.agent.pliable import SOON_S, Place, Talker, code_in, fault_in, names_of, served, talking
 from tooldispatchd.agent.session.changes import Changes
-from tooldispatchd.catalog.specs import ProfileSpec, ToolSpec
+from tooldispatchd.catalog.specs import ProcessSpec, ProfileSpec, ToolSpec
 from tooldispatchd.front.timer import Timer
 
 
@@ -131,7 +132,7 @@ async def test_answers_that_were_kept_leave_with_the_tools(tmp_path: Path) -> No
     kit = Place(tmp_path / "kit")
     kit.has("pid", "change")
     async with (
-        served({"kit": kit.spec(cache="1h", read_only=("pid",))}) as runtime,
+        served({"kit": kit.spec(cache="1h", cache_scope="shared", read_only=("pid",))}) as runtime,
         talking(runtime, updates=True) as agent,
         talking(runtime) as another,
     ):
@@ -143,3 +144,27 @@ async def test_answers_that_were_kept_leave_with_the_tools(tmp_path: Path) -> No
         assert (await agent.ask("kit:change", {"tools": ["pid", "say"]}))["content"] == "changed"
         assert (await agent.line())["__port"] == "tools_changed"
         assert int((await another.ask("kit:pid"))["content"]) == kit.starts[1]
+
+
+# Of a chain the answer of its stage is kept too.
+@pytest.mark.parametrize(("tool", "kept"), [("kit:pid", 1), ("chained", 2)])
+async def test_an_agent_gets_no_answer_of_the_server_that_another_has_for_itself(
+    tmp_path: Path, tool: str, kept: int
+) -> None:
+    kit = Place(tmp_path / "kit")
+    kit.has("pid")
+    pid = ToolSpec(mcp="kit", name="pid", type="{} -> string")
+    chain = ProcessSpec(kind="plumb", chain=("lift(pid)",))
+    chained = ToolSpec(process="chain", read_only=True, cache="1h")
+    async with (
+        served(
+            {"kit": kit.spec(cache="1h", single_flight=True, read_only=("pid",))},
+            tools={"pid": pid, "chained": chained},
+            processes={"chain": chain},
+        ) as runtime,
+        talking(runtime) as agent,
+        talking(runtime) as another,
+    ):
+        said = [(await each.ask(tool))["content"] for each in (agent, another, agent, another)]
+        assert [int(str(each).strip('"')) for each in said] == kit.starts * 2
+        assert (len(runtime.state.answers), runtime.state.answers.hits) == (2 * kept, 2)

@@ -7,7 +7,7 @@ from typing import Final, cast
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.agent.fakes import Agent, HeldPlan, code_of, fault_of, open_runtime
+from tests.agent.fakes import PATIENCE_S, Agent, HeldPlan, code_of, fault_of, open_runtime
 from tests.agent.steps.test_auditing import Book
 from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
@@ -204,3 +204,57 @@ async def test_an_approver_answers_for_agents_of_other_profiles_and_a_job_waits_
         await worker.call("3", "job_wait", input={"job": job})
         assert "approval_refused" in str(await worker.hear())
         await worker.end_input()
+
+
+@pytest.mark.parametrize(("token", "is_asked"), [(None, False), ("0123456789abcdef", True)])
+async def test_an_approver_without_a_token_is_not_asked_about_calls_of_its_own_channel(
+    token: str | None, is_asked: bool
+) -> None:
+    agents = {"worker": ProfileSpec(tools=("t",), approver="boss"), "boss": ProfileSpec(approver=True, token=token)}
+    catalog = build_catalog(Config(tools={"t": echo(approve="always")}, agents=agents))
+    assert isinstance(catalog, Catalog)
+    async with open_runtime(catalog) as runtime:
+        channel = Agent(runtime)
+        boss = {"__port": "hello", "agent": "b", "profile": "boss", "answers": ["approve"]}
+        await channel.say({**boss, "token": token} if token else boss)
+        await heard(channel, "ready")
+        await channel.say({"__port": "hello", "agent": "w", "profile": "worker"})
+        await heard(channel, "ready")
+        await channel.call("1", "t", input={"path": "a"}, agent="w")
+        if is_asked:
+            asked = await heard(channel, "approve_req")
+            await channel.say({"__port": "approve_resp", "agent": "b", "id": asked["id"], "allow": True})
+            assert (await heard(channel, "tool_resp"))["content"] == '{"path":"a"}'
+        else:
+            assert code_of(await channel.hear()) == "approval_refused"
+        await channel.end_input()
+
+
+@pytest.mark.parametrize(
+    ("rule", "size", "refused"),
+    [
+        ("!input.path.startsWith('/etc')", 66_000, None),
+        ("!input.path.startsWith('/etc')", 1_000_000, None),
+        ("!input['path'].startsWith('/tmp') && !has(.input.path2)", 1_000_000, "t is refused: only where"),
+        ("true", 4_000_000, None),
+        ("tool == 't' && call.input.path == '/tmp'", 1_000_000, None),
+        # These read it.
+        ("input.content != ''", 66_000, "(no answer: the input has more than 65536 bytes of text"),
+        ("input.content != ''", 1_000_000, "(no answer: the input is too large for an expression"),
+        ("size(input) == 2", 1_000_000, "(no answer: the input is too large for an expression"),
+        ("input.path == '/tmp'", 2_000_000, "(no answer: the input is too large for an expression"),
+    ],
+)
+async def test_a_rule_is_given_no_more_of_the_input_than_it_reads(rule: str, size: int, refused: str | None) -> None:
+    wide = ToolSpec(type="{path: string, content: string, path2?: string} -> string", map="path", when=rule)
+    async with open_runtime(catalog_of(t=wide), patience_s=PATIENCE_S) as runtime:
+        agent = Agent(runtime)
+        await agent.call("1", "t", input={"path": "/tmp", "content": "x" * size})
+        line = await agent.hear()
+        assert isinstance(line, dict)
+        if refused is None:
+            # The tool itself, a `map`, takes no more than 128 KiB.
+            assert "call_refused" not in str(line)
+        else:
+            assert refused in str(fault_of(line)["detail"])
+        await agent.end_input()

@@ -218,6 +218,10 @@ async def test_updates_go_through_their_hook_in_order(autojump_clock: MockClock)
         for message in ("a", "drop", "b"):
             held.running["1"].update(Update(message=message))
         assert [(await agent.hear())["message"] for _ in "12"] == ["a!", "b!"]  # type: ignore[index]
+        # One that comes when all before it are on their way.
+        await wait_all_tasks_blocked()
+        held.running["1"].update(Update(message="late"))
+        assert (await agent.hear())["message"] == "late!"  # type: ignore[index]
         held.finish("1")
         await agent.hear()
         await agent.end_input()

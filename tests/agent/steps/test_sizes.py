@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 from msgspec import Raw
@@ -58,6 +59,33 @@ async def test_an_answer_of_exactly_the_bound_is_given_whole(
         line = await answered(runtime, held, Answer(text, kind=ContentKind.TEXT), agent=agent)
         assert line["content"] == text
         assert list(tmp_path.iterdir()) == []
+        await agent.end_input()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "is_given"),
+    [
+        ("x" * KIB, "text", True),
+        ("\n" * KIB, "text", True),
+        ("\0" * KIB, "blocks", True),
+        ("x" * KIB + "x", "text", False),
+        ("x" * (KIB - 2), "json", True),
+        ("x" * (KIB - 1), "json", False),
+    ],
+)
+async def test_a_string_is_measured_as_its_agent_gets_it(
+    tmp_path: Path, text: str, kind: str, is_given: bool, autojump_clock: MockClock
+) -> None:
+    held = HeldPlan()
+    async with open_runtime(small_catalog(), held, spool=tmp_path) as runtime:
+        bounded(runtime, held)
+        agent = Agent(runtime)
+        answer = Answer(msgspec.json.encode(text).decode())
+        # Of the model's window there is as much left.
+        line = await answered(runtime, held, answer, agent=agent, content=kind, max_bytes=KIB)
+        assert ("tool_output" not in str(line["content"])) is is_given
+        assert len(str(line["content"])) <= KIB
+        assert (list(tmp_path.iterdir()) == []) is is_given
         await agent.end_input()
 
 

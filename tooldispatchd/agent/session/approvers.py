@@ -1,8 +1,9 @@
 """Who is asked whether calls may run: the agent's own session, or one of the profile that its profile names."""
 
+from collections.abc import Hashable
 from typing import Protocol
 
-from tooldispatchd.catalog.specs import ProfileSpec
+from tooldispatchd.agent.setup import Setup
 from tooldispatchd.wire.questions import Questions
 from tooldispatchd.wire.session import SessionMachine
 
@@ -26,22 +27,31 @@ class Approvers:
     __slots__ = ("_present",)
 
     def __init__(self) -> None:
-        self._present: dict[str, dict[AskedSession, None]] = {}
+        # With the channel about which none is asked.
+        self._present: dict[str, dict[AskedSession, Hashable | None]] = {}
 
-    def note(self, session: AskedSession, spec: ProfileSpec | None) -> None:
-        """The session, of a profile with this table, is open or has said what it answers."""
+    def note(self, session: AskedSession, setup: Setup, channel: Hashable) -> None:
+        """The session is open or has said what it answers.
+
+        One that has shown no token is not asked about calls of its own `channel`, nor of agents that these run: it may
+        be the caller by another name.
+        """
+        spec = setup.profile_spec(session.profile)
+        not_of = None if session.profile in setup.catalog.tokens else channel
         if spec is not None and spec.approver is True and APPROVE in session.machine.asked.answers:
-            self._present.setdefault(session.profile, {})[session] = None
+            self._present.setdefault(session.profile, {})[session] = not_of
 
     def forget(self, session: AskedSession) -> None:
         """The session is over. Idempotent."""
         self._present.get(session.profile, {}).pop(session, None)
 
-    def of(self, session: AskedSession, spec: ProfileSpec | None) -> AskedSession | None:
-        """Who is asked about calls of a session, by its profile's table; None where nobody there answers that."""
+    def of(self, session: AskedSession, setup: Setup, channel: Hashable) -> AskedSession | None:
+        """Who is asked about calls of a session; None where nobody there answers that."""
+        spec = setup.profile_spec(session.profile)
         if spec is None or not isinstance(spec.approver, str):
             return session if APPROVE in session.machine.asked.answers else None
-        return next((each for each in self._present.get(spec.approver, ()) if each.machine.accepts), None)
+        present = self._present.get(spec.approver, {}).items()
+        return next((each for each, not_of in present if each.machine.accepts and not_of != channel), None)
 
 
 def answerer(session: AskedSession) -> str:

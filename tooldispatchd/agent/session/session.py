@@ -137,7 +137,7 @@ class Session:
         is_heard_above = lineage is not None and lineage.account.events is not None
         if self.events is None and (machine.asked.events or is_heard_above):
             self.events = Events(self._runtime, machine, self._host, lineage)
-        self._runtime.state.approvers.note(self, self._runtime.setup.profile_spec(self.profile))
+        self._runtime.state.approvers.note(self, self._runtime.setup, self._host.gate_key)
         self.look_who_hears()
         self._offering.attend()
         self.plans = self._offering.plans
@@ -479,7 +479,7 @@ class Session:
 
     def approver(self) -> AskedSession | None:
         """Who is asked about its calls."""
-        return self._runtime.state.approvers.of(self, self._runtime.setup.profile_spec(self.profile))
+        return self._runtime.state.approvers.of(self, self._runtime.setup, self._host.gate_key)
 
     def incident(self, tool: str, error: Exception) -> Fault:
         """Log a defect in one call; the fault that tells of it."""

@@ -1,8 +1,9 @@
 """The step that gives a call the answer to an equal one: kept from before, or of one that is under way.
 
-Two calls are equal where their keys are: what the tool is, who asks (unless its scope is shared), in which form, and
-the input, in which 1 and 1.0 are one number and the order of an object's members says nothing. Texts are compared as
-they are: a tool may tell `é` from `e` with an accent, as file systems do.
+Two calls are equal where their keys are: what the tool is, who asks (unless its scope is shared; where each session has
+a server of its own for the tool, in which session), in which form, and the input, in which 1 and 1.0 are one number and
+the order of an object's members says nothing. Texts are compared as they are: a tool may tell `é` from `e` with an
+accent, as file systems do.
 
     take: kept ─▶ an answer        equal call under way ─▶ wait for it        else on to the tool
     give: keep the answer
@@ -10,6 +11,7 @@ they are: a tool may tell `é` from `e` with an accent, as file systems do.
 """
 
 import hashlib
+import secrets
 from collections.abc import Callable, Hashable
 from typing import Final, Literal
 
@@ -31,6 +33,8 @@ from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import QuotedText
 
 _KEY_BYTES: Final = 32
+# The numbers of sessions begin anew with each daemon, and the cache may outlive it.
+_DAEMON: Final = secrets.token_hex(16)
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -46,12 +50,14 @@ class ToolIdentity(msgspec.Struct, frozen=True):
     """What a tool is: `parts` gives its tables, its schemas and its credentials, as values of Structs and JSON.
 
     `shown` gives the token that it is called with now, where that may change while the daemon runs. Its answers leave
-    the cache with those of its `server`, "" where it is none's.
+    the cache with those of its `server`, "" where it is none's. It `is_own` where each session has a server of its own
+    for it, which may know something that those of others do not.
     """
 
     parts: Callable[[], tuple[object, ...]]
     server: str = ""
     shown: Callable[[], str | None] = _nothing_shown
+    is_own: bool = False
 
 
 class CacheStep(Step):
@@ -145,7 +151,8 @@ class CacheStep(Step):
             return None
         if self._digest is None:
             self._digest = digest_of(plan.offered, *self._tool.parts())
-        who = None if self._caching.is_shared else (context.profile, context.account.uid)
+        session = (_DAEMON, context.lineage.number) if self._tool.is_own else None
+        who = None if self._caching.is_shared else (context.profile, context.account.uid, session)
         asked = _encode((who, self._tool.shown(), context.workspace, wanted.kind, wanted.details))
         return hashlib.blake2b(self._digest + asked + line, digest_size=_KEY_BYTES).digest()
 

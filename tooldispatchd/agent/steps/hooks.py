@@ -189,7 +189,8 @@ class HookedUpdates:
         self._pass_on = pass_on
         self._waiting: deque[Update] = deque()
         self._is_asking = False
-        self._scope = trio.CancelScope()
+        # Of the task that asks; there is another one for what comes when that has ended.
+        self._scope: trio.CancelScope | None = None
 
     def take(self, update: Update) -> None:
         """Have the hooks asked about an update, which goes on then."""
@@ -203,10 +204,11 @@ class HookedUpdates:
     def close(self) -> None:
         """The call has ended."""
         self._waiting.clear()
-        self._scope.cancel()
+        if self._scope is not None:
+            self._scope.cancel()
 
     async def _ask_all(self) -> None:
-        with self._scope:
+        with trio.CancelScope() as self._scope:
             while self._waiting:
                 update: Update | None = self._waiting.popleft()
                 for hook in self._hooks:

@@ -18,7 +18,7 @@ from tooldispatchd.agent.calls.call import Call, Step
 from tooldispatchd.agent.calls.spool import NO_ROOM, new_handle
 from tooldispatchd.agent.steps.asides import aside_with
 from tooldispatchd.agent.steps.shortening import ShortenedText, ShorteningJob, shorten
-from tooldispatchd.calls.content import of_text
+from tooldispatchd.calls.content import given_bytes, of_text
 from tooldispatchd.calls.outcome import Answer, Outcome, utf8_size
 from tooldispatchd.calls.outputs import StoredOutput
 from tooldispatchd.calls.stages import StepOrder, Waits
@@ -50,7 +50,7 @@ class SizeStep(Step):
     def give(self, call: Call, outcome: Outcome) -> Outcome | Waits | None:
         if isinstance(outcome, Fault) or not isinstance(call, AgentCall):
             return None
-        size = utf8_size(outcome.content)
+        size = given_bytes(outcome, call.wanted.kind)
         if outcome.is_shortened:
             # While its program ran.
             return None if _fits(call, size) else exceeded(call)

@@ -133,7 +133,12 @@ def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Pla
         says_idempotent=is_safe or bool(hints.idempotent_hint),
         says_harmless=plan.offered.says_harmless,
     )
-    return governed(runtime, in_mode(plan, tool), policy, ToolIdentity(partial(_parts, runtime, tool, profile)))
+    catalog = runtime.setup.catalog
+    # Of a chain those tools that it leads to.
+    at = (catalog.tools[name].server for name in tool.needs)
+    is_own = any(each is not None and not catalog.servers[each.binding].spec.shared for each in at)
+    identity = ToolIdentity(partial(_parts, runtime, tool, profile), is_own=is_own)
+    return governed(runtime, in_mode(plan, tool), policy, identity)
 
 
 def _parts(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> tuple[object, ...]:

@@ -34,7 +34,7 @@ from tooldispatchd.catalog.expressions.source import (
     undeclared_in,
     without_has,
 )
-from tooldispatchd.catalog.expressions.tree import Made, Node, NodeError, Tree, read_tree
+from tooldispatchd.catalog.expressions.tree import Made, Node, NodeError, Tree, fields_read, read_tree
 from tooldispatchd.catalog.expressions.values import NotJsonError, WideIntegerError, exactly, refuse_wide, tidy
 from tooldispatchd.catalog.meanings import Declared, reachable, resolve
 from tooldispatchd.catalog.names import nearest
@@ -278,7 +278,7 @@ def compile_map(source: str, input_type: Type, output_type: Type | None, declare
     if missed is not None:
         why = f"the expression makes what the tool's output {show(output)} is not: {missed}"
         raise _error_at(tree.root, tree, source, why)
-    return Expression(source, output, _compile_to_run(source, scope, made, output))
+    return Expression(source, output, _compile_to_run(source, scope, made, output)[0])
 
 
 def compile_filter(source: str, input_type: Type, declared: Declared, whole: str = INPUT) -> Expression:
@@ -289,16 +289,17 @@ def compile_filter(source: str, input_type: Type, declared: Declared, whole: str
         asker = "filter" if whole == INPUT else "rule"
         why = f"the expression makes {show_made(made)}, but a {asker} asks for a bool"
         raise _error_at(tree.root, tree, source, why)
-    evaluate = _compile_to_run(source, scope, made, output)
+    evaluate, run_tree = _compile_to_run(source, scope, made, output)
+    reads = fields_read(run_tree.root, INPUT, whole)
     if made.name == "BOOL":
-        return Expression(source, output, evaluate)
+        return Expression(source, output, evaluate, reads)
 
     def evaluate_bool(value: object) -> object:
         result = evaluate(value)
         is_right = isinstance(result, bool | FailedEvaluation)
         return result if is_right else FailedEvaluation("the expression made no bool of this input")
 
-    return Expression(source, output, evaluate_bool)
+    return Expression(source, output, evaluate_bool, reads)
 
 
 def _check(source: str, input_type: Type, declared: Declared, whole: str = INPUT) -> tuple[Scope, Tree]:
@@ -317,8 +318,11 @@ def _check(source: str, input_type: Type, declared: Declared, whole: str = INPUT
     return scope, tree
 
 
-def _compile_to_run(source: str, scope: Scope, made: Made, output: Type) -> Evaluate:
-    """The function that evaluates a checked source. Raises `ExpressionError` where it breaks a rule (see `bounds`)."""
+def _compile_to_run(source: str, scope: Scope, made: Made, output: Type) -> tuple[Evaluate, Tree]:
+    """The function that evaluates a checked source, and the tree of that; it is checked here.
+
+    Raises `ExpressionError` where it breaks a rule (see `bounds`).
+    """
     compiled = scope.compile_to_run()
     tree = read_tree(compiled.serialize())
     try:
@@ -336,7 +340,7 @@ def _compile_to_run(source: str, scope: Scope, made: Made, output: Type) -> Eval
     # large is evaluated twice.
     if scope.needs_exact(typed=look is None):
         evaluate = run.after_exact(evaluate)
-    return evaluate if look is None else _guarded(evaluate, look)
+    return evaluate if look is None else _guarded(evaluate, look), tree
 
 
 def _error_at(node: Node, tree: Tree, source: str, why: str) -> ExpressionError:

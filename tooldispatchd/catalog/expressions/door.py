@@ -36,12 +36,14 @@ Evaluate = Callable[[object], object]
 class Expression(msgspec.Struct, frozen=True):
     """A compiled expression. `evaluate(value)` maps a checked input to plain JSON values or a `FailedEvaluation`.
 
-    `output` is the type of its results: the one it was compiled for, else what the expression says itself.
+    `output` is the type of its results: the one it was compiled for, else what the expression says itself. A rule
+    `reads` these fields of a call's input, or (None) all of it.
     """
 
     source: str
     output: Type
     evaluate: Evaluate
+    reads: frozenset[str] | None = None
 
 
 class ExpressionError(ValueError):

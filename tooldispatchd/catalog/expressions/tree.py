@@ -103,6 +103,42 @@ def nodes_in(root: Node) -> Iterator[Node]:
         yield node
 
 
+def fields_read(root: Node, name: str, whole: str) -> frozenset[str] | None:
+    """The fields of the record `name`, itself a field of `whole`, that a tree reads; None where it reads all of it."""
+    fields: set[str] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if _is_field(node, whole, name) or (node.kind == "name" and _plain(node) in {name, whole}):
+            return None
+        read_from = node.parts[0] if node.parts else node
+        if _field_of(node) is not None and (
+            (read_from.kind == "name" and _plain(read_from) == name) or _is_field(read_from, whole, name)
+        ):
+            fields.add(str(_field_of(node)))
+        elif not (node.kind == "select" and read_from.kind == "name" and _plain(read_from) == whole):
+            waiting.extend(node.parts)
+    return frozenset(fields)
+
+
+def _is_field(node: Node, record: str, field: str) -> bool:
+    return _field_of(node) == field and node.parts[0].kind == "name" and _plain(node.parts[0]) == record
+
+
+def _field_of(node: Node) -> str | None:
+    """Which field a node is of its first part; None where it is none that is known before a run."""
+    if node.kind == "select":
+        return node.text
+    if node.kind == "call" and node.text == "_[_]" and node.parts[1].kind == "constant":
+        return node.parts[1].text
+    return None
+
+
+def _plain(node: Node) -> str:
+    """Its name, which may be written with a dot before it."""
+    return (node.text or "").removeprefix(".")
+
+
 def gathered(step: Node) -> Node | None:
     """The entry that the step of a `map` or a `filter` adds to its list; None for the step of another macro."""
     if step.kind == "call" and step.text == "_?_:_":

@@ -135,4 +135,4 @@ def test_no_problem_bears_what_was_written(key: str, text: str) -> None:
 
 def test_the_password_of_the_audits_store_is_known_in_both_its_forms() -> None:
     table: Table = {"audit": {"store": "postgresql://ada:p%40ssword@host/calls"}}
-    assert set(known_secrets(table, Credentials({}, (), ()), (), ())) == {"p%40ssword", "p@ssword"}
+    assert set(known_secrets(table, Credentials({}, (), ()), (), (), ())) == {"p%40ssword", "p@ssword"}

@@ -52,6 +52,8 @@ class Masker:
 
     def mask(self, text: str) -> str:
         """The text without the secrets."""
+        if len(text) < LEAST_CHARS and self._words is None:
+            return text
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MASK)

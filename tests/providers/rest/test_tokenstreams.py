@@ -89,6 +89,13 @@ async def test_other_fields_may_be_named() -> None:
     assert caller.updates == ["a"]
 
 
+async def test_no_token_that_is_told_holds_a_secret() -> None:
+    script = streams(*events(token("a secret-key b"), done(answer="c")))
+    async with calling_at(script, SSE, api={"headers": {"X-Key": "secret-key"}}) as (caller, _):
+        assert await caller.value() == "c"
+    assert caller.updates == ["a … b"]
+
+
 async def test_a_stream_without_one_object_is_a_failure() -> None:
     async with calling_at(says(b"<html>\n<body>\n", "text/html"), {"stream": {"format": "json-lines"}}) as (caller, _):
         fault = await caller.fault()

@@ -13,9 +13,11 @@ from tooldispatchd.catalog.rest.styles import encode
 from tooldispatchd.catalog.restspecs import RestPagesSpec
 from tooldispatchd.providers.rest.replies import Body, json_in
 
-# RFC 8288, 3: a target, and its parameters, in which a comma may stand in quotes.
-_LINK: Final = re.compile(r'<([^>]*)>((?:\s*;\s*[^\s=;,]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)')
-_REL: Final = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
+# RFC 8288, 3: a parameter of a link, in which a comma may stand in quotes. Matched where the one before it ends, and
+# never looked for: each sign is seen a few times at most, whatever stands there.
+_PARAMETER: Final = re.compile(r'\s*;\s*([^\s=;,]+)(?:\s*=\s*(?:"([^"]*)"|([^\s;,"]*)))?')
+# Of a header of links: APIs send some hundreds.
+_MAX_LINK_CHARS: Final = 8 * 1024
 # A cursor is an id or a signed state.
 _MAX_CURSOR_CHARS: Final = 4_096
 
@@ -112,8 +114,15 @@ class Pages:
 
 def next_link(header: str) -> str | None:
     """The target of the link with `rel="next"` (RFC 8288), if there is one."""
-    for link in _LINK.finditer(header):
-        found = _REL.search(link[2])
-        if found is not None and "next" in (found[1] or found[2] or "").lower().split():
-            return link[1]
+    header = header[:_MAX_LINK_CHARS]
+    begin = header.find("<")
+    while begin >= 0 and (end := header.find(">", begin)) >= 0:
+        target, place, relations = header[begin + 1 : end], end + 1, None
+        while (found := _PARAMETER.match(header, place)) is not None:
+            if relations is None and found[1].lower() == "rel":
+                relations = (found[2] or found[3] or "").lower().split()
+            place = found.end()
+        if "next" in (relations or ()):
+            return target
+        begin = header.find("<", place)
     return None

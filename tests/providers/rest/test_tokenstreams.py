@@ -1,4 +1,5 @@
 import json
+import time
 
 import pytest
 import trio
@@ -166,6 +167,26 @@ async def test_many_tokens_are_one_answer() -> None:
     async with calling_at(script, SSE) as (caller, _):
         assert await caller.value() == "ab" * 5_000
     assert "".join(caller.updates) == "ab" * 5_000
+
+
+def test_an_object_of_many_members_costs_what_its_bytes_do() -> None:
+    many = b'{"type": "token", "content": "x", ' + b", ".join(b'"%d": 1' % number for number in range(70_000)) + b"}"
+    stream = TokenStream(RestStreamSpec(format="json-lines"), 10_000_000)
+    stream.feed(many)
+    took = []
+    for _ in range(3):
+        before = time.process_time()
+        assert stream.feed(b"\n" + many[:-1]) == "x"
+        took.append(time.process_time() - before)
+        stream.feed(b"}")
+    # Decoded whole, it took 44 ms.
+    assert min(took) < 0.01
+
+
+def test_a_field_may_be_the_token_and_the_answer() -> None:
+    stream = TokenStream(RestStreamSpec(format="json-lines", token_field="text", answer_field="text"), 1_000)
+    assert stream.feed(b'{"type": "token", "text": "a"}\n{"type": "done", "text": {"b": 1}}\n') == "a"
+    assert stream.answer == b'{"b": 1}'
 
 
 @given(st.lists(st.text(max_size=5), max_size=8), st.lists(st.integers(1, 40), max_size=30))

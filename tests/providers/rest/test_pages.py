@@ -29,6 +29,13 @@ def link(to: str) -> str:
     return f'Link: <{to}>; rel="next"\r\n'
 
 
+async def test_a_link_that_is_no_url_is_a_failure_of_the_api() -> None:
+    script = pages(([1], link("http://[::1/x")))
+    async with calling_at(script, {"paginate": {"by": "link"}}) as (caller, _):
+        fault = await caller.fault()
+    assert (fault.code, fault.extras["reason"]) == (Code.TOOL_FAILED, "the link to its next page is not a URL")
+
+
 async def test_pages_by_link_are_joined() -> None:
     script = pages(([1, 2], link("/base/t?page=2&x=1")), ([3], link("?page=3")), ([4], 'Link: </x>; rel="prev"\r\n'))
     rest = {"method": "POST", "body": {"a": 1}, "paginate": {"by": "link"}}

@@ -11,6 +11,7 @@ from tooldispatchd.catalog.pointers import at
 from tooldispatchd.catalog.rest.declared import BuiltRequest
 from tooldispatchd.catalog.rest.styles import encode
 from tooldispatchd.catalog.restspecs import RestPagesSpec
+from tooldispatchd.http.errors import WireError
 from tooldispatchd.providers.rest.replies import Body, json_in
 
 # RFC 8288, 3: a parameter of a link, in which a comma may stand in quotes. Matched where the one before it ends, and
@@ -94,11 +95,17 @@ class Pages:
         return self._request
 
     def has_more(self, page: ReadPage, headers: Mapping[str, str], url: str) -> tuple[bool, str | None]:
-        """Whether there is another page after this one, which was at `url`; and its URL where a link says it."""
+        """Whether there is another page after this one, which was at `url`; and its URL where a link says it.
+
+        Raises `WireError` where that leads nowhere.
+        """
         self.taken += 1
         if self.spec.by == "link":
             target = next_link(headers.get("link", ""))
-            return target is not None, None if target is None else urljoin(url, target)
+            try:
+                return target is not None, None if target is None else urljoin(url, target)
+            except ValueError:
+                raise WireError("the link to its next page is not a URL", was_sent=True) from None
         if self.spec.by == "page":
             return page.count > 0, None
         # One that says the same again would do so for ever.

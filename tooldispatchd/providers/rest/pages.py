@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from tooldispatchd.catalog.pointers import at
+from tooldispatchd.catalog.pointers import at, unescape_fragment
 from tooldispatchd.catalog.rest.declared import BuiltRequest
 from tooldispatchd.catalog.rest.styles import encode
 from tooldispatchd.catalog.restspecs import RestPagesSpec
@@ -90,8 +90,9 @@ class Pages:
         if self._cursor is not None:
             return self._with_entry(spec.query or "cursor", self._cursor)
         if spec.by == "link" and self.taken:
-            # Nothing is sent along to get a place.
-            return msgspec.structs.replace(self._request, body=b"", media_type=None)
+            # A link is a place to get, whatever was sent first.
+            headers = [line for line in self._request.headers if not line[0].lower().startswith("content-")]
+            return msgspec.structs.replace(self._request, headers=tuple(headers), body=b"", media_type=None)
         return self._request
 
     def has_more(self, page: ReadPage, headers: Mapping[str, str], url: str) -> tuple[bool, str | None]:
@@ -114,9 +115,16 @@ class Pages:
         return is_next, None
 
     def _with_entry(self, name: str, value: str) -> BuiltRequest:
-        entry = f"{encode(name)}={encode(value)}"
-        query = f"{self._request.query}&{entry}" if self._request.query else entry
-        return msgspec.structs.replace(self._request, query=query)
+        """The request with this entry in its query, in the place of those of the same name."""
+        entries: list[str] = []
+        place: int | None = None
+        for entry in filter(None, self._request.query.split("&")):
+            if unescape_fragment(entry.partition("=")[0]) != name:
+                entries.append(entry)
+            elif place is None:
+                place = len(entries)
+        entries.insert(len(entries) if place is None else place, f"{encode(name)}={encode(value)}")
+        return msgspec.structs.replace(self._request, query="&".join(entries))
 
 
 def next_link(header: str) -> str | None:

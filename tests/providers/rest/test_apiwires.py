@@ -90,6 +90,25 @@ async def test_a_certificate_is_shown_and_an_authority_trusted(tmp_path: Path) -
         assert len(server.asked) == 1
 
 
+async def test_a_certificate_is_shown_to_nobody_else(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.issue("client")
+    context = authority.server_context("127.0.0.1", asks_for_client=True)
+    async with serving(polite, context=context) as other:
+
+        async def leading(peer: Peer) -> None:
+            await peer.read_request()
+            await peer.answer(b"", "307 x", f"Location: https://127.0.0.1:{other.port}/\r\n")
+            await peer.wait_for_close()
+
+        async with serving(leading, context=context) as server:
+            api = {"base_url": f"https://127.0.0.1:{server.port}", "hosts": [f"127.0.0.1:{other.port}"]}
+            api |= {"ca": authority.ca, "cert": cert, "key": key}
+            async with calling(catalog_of({"t": {"rest": {"api": "api", "path": "/"}}}, {"api": api})) as caller:
+                await caller.fault()
+        assert (len(server.asked), len(other.asked)) == (1, 0)
+
+
 async def test_a_token_is_got_and_got_again(tmp_path: Path) -> None:
     given: list[str] = []
 

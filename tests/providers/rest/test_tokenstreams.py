@@ -5,12 +5,15 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from tests.providers.rest.calls import calling_at, says, streams
 from tests.servers.raw_http import Peer
+from tooldispatchd.calls.content import Wanted
 from tooldispatchd.catalog.restspecs import RestStreamSpec
 from tooldispatchd.providers.rest.tokenstreams import TokenStream
 from tooldispatchd.wire.faults import Code
+from tooldispatchd.wire.messages import ContentKind
 
 LINES = RestStreamSpec(format="json-lines", line_prefix="data: ")
 
@@ -88,6 +91,13 @@ async def test_other_fields_may_be_named() -> None:
     async with calling_at(streams(*events(*objects)), {"stream": stream}) as (caller, _):
         assert await caller.value() == "b"
     assert caller.updates == ["a"]
+
+
+async def test_what_was_passed_over_is_told_to_whom_it_concerns() -> None:
+    script = streams(*events(token("a"), b"garbage", b'{"type": "ping"}', b"[1]", done()))
+    async with calling_at(script, SSE) as (caller, _):
+        answer = await caller.answer(wanted=Wanted(ContentKind.JSON, details=True))
+    assert answer.details == Raw(b'{"skipped":2}')
 
 
 async def test_no_token_that_is_told_holds_a_secret() -> None:

@@ -179,6 +179,11 @@ class ApiCall:
             return _unchecked("the answer", error)
         return outcome_read(*read)
 
+    def _with_details(self, outcome: Outcome, **details: object) -> Outcome:
+        if isinstance(outcome, Fault) or not self._wanted.details:
+            return outcome
+        return msgspec.structs.replace(outcome, details=Raw(msgspec.json.encode(details)))
+
     # --- pages ---
 
     async def _paged(self, pages: Pages) -> Outcome:
@@ -203,10 +208,7 @@ class ApiCall:
             items += [b",", page.items] if page.count else []
             has_more, url = pages.has_more(page, reply.headers, url or f"{reply.origin}{request.path}")
         outcome = await self._answer([b"[", *items[1:], b"]"], self._job)
-        if isinstance(outcome, Fault) or not self._wanted.details:
-            return outcome
-        told = {"pages": pages.taken, "more": has_more}
-        return msgspec.structs.replace(outcome, details=Raw(msgspec.json.encode(told)))
+        return self._with_details(outcome, pages=pages.taken, more=has_more)
 
     async def _page(self, parts: Sequence[bytes | bytearray], charset: str | None) -> ReadPage:
         spec = self._tool.spec
@@ -242,6 +244,9 @@ class ApiCall:
         finally:
             if held is not None:
                 held.tell()
+        return self._with_details(await self._stream_answer(stream), skipped=stream.skipped)
+
+    async def _stream_answer(self, stream: TokenStream) -> Outcome:
         if stream.answer is not None:
             return await self._answer([stream.answer], self._job)
         if stream.skipped and not stream.text and not stream.is_done:

@@ -122,7 +122,8 @@ class RestApiSpec(Spec, frozen=True, kw_only=True):
     ca: SecretFile[SomeWord] | None = None
     """The PEM file of the authorities that are trusted, in the place of the system's."""
     cert: SecretFile[SomeWord] | None = None
-    """The PEM file of the certificate that the daemon shows, and of its key unless `key` names it."""
+    """The PEM file of the certificate that the daemon shows, to the API's own origin alone, and of its key unless `key`
+    names it."""
     key: SecretFile[SomeWord] | None = None
     """The PEM file of the key to `cert`."""
     hosts: tuple[Secret[HostPort], ...] = ()

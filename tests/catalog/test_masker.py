@@ -51,6 +51,20 @@ def test_json_stays_json(secret: str, value: object, masked: object) -> None:
     assert json.loads(Masker([secret]).mask_bytes(text.encode())) == masked
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ('{"k":"a s3cret\\/token+1"}', '{"k":"a …"}'),
+        ('{"s3cret/\\u0074oken\\u002B1": 1.0}', '{"…":1.0}'),
+        # What holds none stays as it was written.
+        ('{"k": "\\/\\u0041", "n": 1e2}', '{"k": "\\/\\u0041", "n": 1e2}'),
+        ("s3cret\\/token+1 is no JSON", "s3cret\\/token+1 is no JSON"),
+    ],
+)
+def test_no_escape_of_json_hides_a_secret(text: str, masked: str) -> None:
+    assert Masker([TOKEN]).mask_json(text) == masked
+
+
 def test_what_is_learnt_of_somebody_replaces_what_was_before() -> None:
     masker = Masker(["stated-secret"])
     masker.learn("one", ["first-token", "kept-token"])

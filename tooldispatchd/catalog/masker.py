@@ -19,6 +19,10 @@ LEAST_CHARS: Final = 6
 LEAST_LINE_CHARS: Final = 16
 
 
+# Escapes that need not be, with which somebody's JSON may write a letter of a secret; ours has none.
+_HIDING: Final = ("\\/", "\\u")
+
+
 class Masker:
     """Masks the values it was made with, and those that it learns. Each is one search through the text, which is many
     times as fast as one pass that looks for all of them: nearly always there is none. The short ones of `words` are
@@ -64,10 +68,12 @@ class Masker:
         within an escape. Of any other text as `mask`.
         """
         masked = self.mask(text)
-        if masked == text:
+        if masked == text and not any(escape in text for escape in _HIDING):
             return text
         try:
-            return msgspec.json.encode(self.mask_value(msgspec.json.decode(text))).decode()
+            value = msgspec.json.decode(text)
+            shown = self.mask_value(value)
+            return text if shown == value else msgspec.json.encode(shown).decode()
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return masked
 

@@ -289,6 +289,7 @@ async def test_a_refusal_repeats_no_secret() -> None:
         (b'{"m": "sec\\u002Fret+1', "application/json", '{"m": "…'),
         ('{"m": "pass-wörd", "n": "dTpwYXNzLXfDtnJk"}'.encode(), "application/json", {"m": "…", "n": "…"}),
         (b"sec%2Fret%2B1", "text/plain", "…"),
+        (b'{"m":"sec\\/ret+1"}', "text/html", '{"m":"…"}'),
     ],
 )
 async def test_a_secret_of_the_daemon_is_masked_however_a_refusal_writes_it(

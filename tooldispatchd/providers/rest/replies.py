@@ -185,9 +185,8 @@ def _readable(text: str, masker: Masker, *, is_json: bool) -> object:
         except (msgspec.DecodeError, RecursionError):
             pass  # it is shown as the text that it is
     shown = text[:MAX_REFUSAL_CHARS]
-    if is_json:
-        # No escape hides a secret from the masker.
-        shown = _ESCAPE.sub(_unescaped, shown)
+    # No escape hides a secret from the masker; JSON that is not labelled so stays as it was written.
+    shown = _ESCAPE.sub(_unescaped, shown) if is_json else masker.mask_json(shown)
     return masker.mask_cut(shown) + ("…" if len(text) > MAX_REFUSAL_CHARS else "")
 
 

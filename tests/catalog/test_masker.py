@@ -78,6 +78,20 @@ def test_json_without_a_secret_stays_as_it_was_written() -> None:
     assert Masker([ODD]).mask_bytes(text.encode()) == text.encode()
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ('{"k":"a s3cret\\/token+1"}', '{"k":"a …"}'),
+        ('{"s3cret/\\u0074oken\\u002B1": 1.0}', '{"…":1.0}'),
+        # What holds none stays as it was written.
+        ('{"k": "\\/\\u0041", "n": 1e2}', '{"k": "\\/\\u0041", "n": 1e2}'),
+        ("s3cret\\/token+1 is no JSON", "s3cret\\/token+1 is no JSON"),
+    ],
+)
+def test_no_escape_of_json_hides_a_secret(text: str, masked: str) -> None:
+    assert Masker([TOKEN]).mask_json(text) == masked
+
+
 def test_what_is_learnt_of_somebody_replaces_what_was_before() -> None:
     masker = Masker(["stated-secret"])
     masker.learn("one", ["first-token", "kept-token"])

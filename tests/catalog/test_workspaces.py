@@ -59,6 +59,10 @@ def test_what_may_be_missing_of_a_template_begins_with_its_first_variable() -> N
         ("/srv/team/x", "/srv/team-*/x", False),
         ("/srv/a.b", "/srv/a?b", False),
         ("/srv/line\nfeed", "/srv/*", True),
+        ("/srv/a-b-c-b", "/srv/a*b*b", True),
+        ("/srv/aba", "/srv/a*ba*ba", False),
+        # Tried in every way it would take hours.
+        ("/srv/" + "ab" * 2_000, "/srv/a*b*a*b*a*c", False),
     ],
 )
 def test_a_pattern_means_its_directories_and_what_is_in_them(path: str, pattern: str, *, expected: bool) -> None:

@@ -133,6 +133,12 @@ def test_no_problem_bears_what_was_written(key: str, text: str) -> None:
     assert text not in repr(taken(profile))
 
 
+def test_where_tokens_are_given_out_is_no_secret() -> None:
+    oauth = {"token_url": "https://login.example/token", "client_id": "me"}
+    table: Table = {"rest": {"a": {"base_url": "https://a.example", "auth": "oauth", "oauth": oauth}}}
+    assert set(known_secrets(table, Credentials({}, (), ()), (), (), ())) == set()
+
+
 def test_the_password_of_the_audits_store_is_known_in_both_its_forms() -> None:
     table: Table = {"audit": {"store": "postgresql://ada:p%40ssword@host/calls"}}
-    assert set(known_secrets(table, Credentials({}, (), ()), (), ())) == {"p%40ssword", "p@ssword"}
+    assert set(known_secrets(table, Credentials({}, (), ()), (), (), ())) == {"p%40ssword", "p@ssword"}

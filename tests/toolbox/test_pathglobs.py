@@ -1,4 +1,5 @@
 import itertools
+import time
 
 import pytest
 from hypothesis import given
@@ -53,6 +54,12 @@ def test_a_path_fits(pattern: str, path: str, *, is_fitting: bool) -> None:
 def test_a_pattern_that_leads_nowhere_is_refused(pattern: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         start_of(pattern)
+
+
+def test_braces_without_an_end_are_read_in_linear_time() -> None:
+    before = time.process_time()
+    start_of("{" + "," * 20_000)
+    assert time.process_time() - before < 0.5
 
 
 def test_braces_may_stand_in_braces() -> None:

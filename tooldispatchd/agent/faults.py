@@ -33,12 +33,13 @@ TOO_MANY: Final = {
 def without_secrets(fault: Fault, masker: Masker) -> Fault:
     """The fault as its agent is told it; the same one where it holds no secret, nor what is left of one at an end.
 
-    Tails are cut from longer texts, and so are exceptions: where, a tool's input may have a say in.
+    Tails are cut from longer texts, and so are exceptions: where, a tool's input may have a say in. A server's name is
+    whole, though it may be the origin with which a secret URL begins.
     """
     if not masker:
         return fault
     detail = masker.mask_cut(fault.detail)
-    extras = {key: masker.mask_value(value, is_cut=True) for key, value in fault.extras.items()}
+    extras = {key: masker.mask_value(value, is_cut=key != "server") for key, value in fault.extras.items()}
     return fault if detail == fault.detail and extras == fault.extras else Fault(fault.code, detail, extras)
 
 

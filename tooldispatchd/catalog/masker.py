@@ -19,6 +19,10 @@ LEAST_CHARS: Final = 6
 LEAST_LINE_CHARS: Final = 16
 
 
+# Escapes that need not be, with which somebody's JSON may write a letter of a secret; ours has none.
+_HIDING: Final = ("\\/", "\\u")
+
+
 class Masker:
     """Masks the values it was made with, and those that it learns. Each is one search through the text, which is many
     times as fast as one pass that looks for all of them: nearly always there is none. The short ones of `words` are
@@ -52,6 +56,8 @@ class Masker:
 
     def mask(self, text: str) -> str:
         """The text without the secrets."""
+        if len(text) < LEAST_CHARS and self._words is None:
+            return text
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MASK)
@@ -62,19 +68,18 @@ class Masker:
         within an escape. Of any other text as `mask`.
         """
         masked = self.mask(text)
-        # There are many ways to escape a letter, of which none is left in a text that was read.
-        if masked == text and not (self._forms and "\\" in text):
+        if masked == text and not (self._forms and any(escape in text for escape in _HIDING)):
             return text
         try:
             value = msgspec.json.decode(text)
-            found = self.mask_value(value)
-            return text if found == value else msgspec.json.encode(found).decode()
+            shown = self.mask_value(value)
+            return text if shown == value else msgspec.json.encode(shown).decode()
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return masked
 
     def mask_bytes(self, line: bytes) -> bytes:
         """As `mask_json`, of a text in UTF-8."""
-        is_escaped = self._bytes and b"\\" in line
+        is_escaped = self._bytes and any(escape.encode() in line for escape in _HIDING)
         if self._words is None and not is_escaped and not any(form in line for form in self._bytes):
             return line
         return self.mask_json(line.decode(errors="surrogateescape")).encode(errors="surrogateescape")

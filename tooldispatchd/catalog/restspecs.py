@@ -13,6 +13,7 @@ from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, Secr
 from tooldispatchd.catalog.speckinds import (
     KIB,
     MEDIA_TYPE_PATTERN,
+    MEMBER_PATTERN,
     MIB,
     POINTER_PATTERN,
     STYLE_PATTERN,
@@ -38,6 +39,7 @@ HEADER_PATTERN: Final = r"^[^\x00-\x08\x0a-\x1f\x7f]*$"
 HeaderText = Annotated[str, Meta(pattern=HEADER_PATTERN)]
 Pointer = Annotated[str, Meta(pattern=POINTER_PATTERN, max_length=1_024)]
 Style = Annotated[str, Meta(pattern=STYLE_PATTERN)]
+MemberName = Annotated[str, Meta(pattern=MEMBER_PATTERN)]
 
 
 class RestBasicSpec(Spec, frozen=True, kw_only=True):
@@ -121,7 +123,8 @@ class RestApiSpec(Spec, frozen=True, kw_only=True):
     ca: SecretFile[SomeWord] | None = None
     """The PEM file of the authorities that are trusted, in the place of the system's."""
     cert: SecretFile[SomeWord] | None = None
-    """The PEM file of the certificate that the daemon shows, and of its key unless `key` names it."""
+    """The PEM file of the certificate that the daemon shows, to the API's own origin alone, and of its key unless `key`
+    names it."""
     key: SecretFile[SomeWord] | None = None
     """The PEM file of the key to `cert`."""
     hosts: tuple[Secret[HostPort], ...] = ()
@@ -166,15 +169,15 @@ class RestStreamSpec(Spec, frozen=True, kw_only=True):
     """How the objects come: as the data of server-sent events, or one a line."""
     line_prefix: str = ""
     """With `json-lines`: what is taken away before a line is read, where the line begins so."""
-    discriminator_field: str = "type"
+    discriminator_field: MemberName = "type"
     """The field that says what an object is."""
     token_value: str = "token"  # noqa: S105  # what a field holds
     """What that field holds in an object with a token."""
-    token_field: str = "content"  # noqa: S105  # a field's name
+    token_field: MemberName = "content"  # noqa: S105  # a field's name
     """The field with the token, a text; each is told at once, as an update."""
     done_value: str = "done"
     """What the field holds in the last object."""
-    answer_field: str = "answer"
+    answer_field: MemberName = "answer"
     """The field of the last object with the answer; without it the answer is all tokens."""
 
 
@@ -263,15 +266,15 @@ class ForeignStreamSpec(Spec, frozen=True, kw_only=True, rename="camel"):
     """There is no other."""
     line_prefix: str = ""
     """As `line_prefix`."""
-    discriminator_field: str = "type"
+    discriminator_field: MemberName = "type"
     """As `discriminator_field`."""
     done_value: str = "done"
     """As `done_value`."""
     token_value: str = "token"  # noqa: S105  # what a field holds
     """As `token_value`."""
-    token_field: str = "content"  # noqa: S105  # a field's name
+    token_field: MemberName = "content"  # noqa: S105  # a field's name
     """As `token_field`."""
-    answer_field: str = "answer"
+    answer_field: MemberName = "answer"
     """As `answer_field`."""
     timeout_ms: Annotated[float, Meta(gt=0, le=86_400_000)] | None = None
     """As `call_s` of the tool, in milliseconds."""

@@ -41,6 +41,8 @@ MEDIA_TYPE_PATTERN: Final = (
 )
 # RFC 6901, 3.
 POINTER_PATTERN: Final = r"^(/([^~/]|~[01])*)*$"
+# What need not be escaped in JSON (RFC 8259, 7): a decoder looks for a field's name as it is written.
+MEMBER_PATTERN: Final = r'^[^"\\\x00-\x1f]*$'
 # What `catalog.rest.styles` knows.
 STYLE_PATTERN: Final = r"^(simple|label|matrix|form|spaceDelimited|pipeDelimited|deepObject|brackets|json)[+]?[*]?$"
 HOST_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?$"

@@ -65,9 +65,15 @@ def is_within(path: str, pattern: str) -> bool:
     """Whether an absolute path is one that the pattern means, or lies in one; `*` stands for a part of one segment."""
     wanted, words = pattern.rstrip("/").split("/"), path.split("/")
     return len(words) >= len(wanted) and all(
-        re.fullmatch(".*".join(map(re.escape, want.split("*"))), word, re.DOTALL) is not None
-        for want, word in zip(wanted, words, strict=False)
+        re.fullmatch(_segment(want), word, re.DOTALL) is not None for want, word in zip(wanted, words, strict=False)
     )
+
+
+def _segment(wanted: str) -> str:
+    """What one segment has to fit. Each part is found once, where it first stands: the path is an agent's word."""
+    first, *others = map(re.escape, wanted.split("*"))
+    between = "".join(f"(?>.*?{part})" for part in others[:-1])
+    return f"{first}{between}.*{others[-1]}" if others else first
 
 
 def needs_workspace(spec: ToolSpec | ProcessSpec | McpSpec) -> bool:

@@ -149,11 +149,12 @@ def load(
         name: msgspec.structs.replace(api, credentials=api_credentials(api, credentials.secrets))
         for name, api in catalog.apis.items()
     }
+    requests = (tool.rest for tool in catalog.tools.values() if tool.rest is not None)
     finished = msgspec.structs.replace(
         catalog,
         servers=servers,
         apis=apis,
-        masker=Masker({*secrets.known, *known_secrets(table, credentials, servers.values(), apis.values())}),
+        masker=Masker({*secrets.known, *known_secrets(table, credentials, servers.values(), apis.values(), requests)}),
         warnings=(
             *catalog.warnings,
             *credentials.warnings,

@@ -22,7 +22,7 @@ import msgspec
 from tooldispatchd.catalog.auditspec import password_in
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
-from tooldispatchd.catalog.rest.declared import ApiCredentials, RestApi
+from tooldispatchd.catalog.rest.declared import ApiCredentials, RestApi, RestTool, secrets_in
 from tooldispatchd.catalog.secrecy import Spec, is_secret
 from tooldispatchd.catalog.servers import TOKENS, Binding, ServerCredentials, may_be_secret
 from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
@@ -312,7 +312,11 @@ def exposed_secrets(table: Table, file_of: Callable[[Path], FilePath]) -> list[s
 
 
 def known_secrets(
-    table: Table, credentials: Credentials, servers: Iterable[Binding], apis: Iterable[RestApi]
+    table: Table,
+    credentials: Credentials,
+    servers: Iterable[Binding],
+    apis: Iterable[RestApi],
+    requests: Iterable[RestTool],
 ) -> Iterator[str]:
     """What is to be masked of a table that is expanded: what was read, and what stands under the name of a secret.
 
@@ -327,13 +331,14 @@ def known_secrets(
         for key in path:
             holder = cast("dict[str | int, object]", holder)[key]
         yield str(holder)
-    shown = [pair for server in servers for pair in server.credentials.headers]
-    for api in apis:
-        shown += [*api.credentials.headers, *api.credentials.query, *api.credentials.cookies]
-    for name, value in shown:
+    for name, value in (pair for server in servers for pair in server.credentials.headers):
         if may_be_secret(name):
             # Behind a scheme, as in "Bearer …", stands what is secret.
             yield value.rpartition(" ")[2]
+    for api in apis:
+        yield from secrets_in(api)
+    for request in requests:
+        yield from secrets_in(request)
 
 
 def _written(holder: object, path: Path = ()) -> Iterator[Path]:
@@ -341,8 +346,13 @@ def _written(holder: object, path: Path = ()) -> Iterator[Path]:
     for key, value in entries(holder):
         if not isinstance(value, str):
             yield from _written(value, (*path, key))
-        elif value and "${" not in value and may_be_secret(str(key)) and is_secret(Config, (*path, key)):
+        elif value and "${" not in value and _is_secret(str(key), (*path, key)):
             yield (*path, key)
+
+
+def _is_secret(key: str, path: Path) -> bool:
+    # The place where tokens are given out is none, and looks like one to whoever goes by the name.
+    return key != "token_url" and may_be_secret(key) and is_secret(Config, path)
 
 
 def with_credentials(servers: Mapping[str, Binding], secrets: Mapping[tuple[str, str], str]) -> dict[str, Binding]:

@@ -39,6 +39,7 @@ _PATTERN_WORDS: Final = {
     speckinds.BREAKER_PATTERN: 'failures, in what time, and the rest after them, as "5 in 30s, rest 10s"',
     speckinds.MEDIA_TYPE_PATTERN: 'a media type such as "application/json"',
     speckinds.POINTER_PATTERN: 'a JSON Pointer such as "/data/items"',
+    speckinds.MEMBER_PATTERN: "a field's name: no quotation mark, no backslash, in one line",
     speckinds.STYLE_PATTERN: (
         "simple, label, matrix, form, spaceDelimited, pipeDelimited, deepObject, brackets or json; + and * may follow"
     ),

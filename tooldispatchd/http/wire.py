@@ -18,7 +18,7 @@ import trio
 
 from tooldispatchd.http.errors import UnansweredError, WireError, question
 from tooldispatchd.http.http1 import USER_AGENT, Http1
-from tooldispatchd.http.network import Proxy, files_of, open_connection, proxy_for
+from tooldispatchd.http.network import Files, Proxy, files_of, open_connection, proxy_for
 from tooldispatchd.http.places import HttpTarget, Origin, Territory
 from tooldispatchd.http.reach import Reach
 from tooldispatchd.http.reply import HttpReply
@@ -254,7 +254,7 @@ class HttpWire:
                     raise
         must_be_public = self.territory.must_be_public(origin)
         socket, stream = await open_connection(
-            origin, files=self._files, proxy=self._proxy(origin), must_be_public=must_be_public
+            origin, files=self._files_for(origin), proxy=self._proxy(origin), must_be_public=must_be_public
         )
         connection = Http1(socket, stream)
         try:
@@ -301,6 +301,10 @@ class HttpWire:
         except (h11.LocalProtocolError, UnicodeEncodeError):
             # h11 quotes what it refuses, which may be a credential.
             raise WireError("cannot write the request: a header of it is not HTTP") from None
+
+    def _files_for(self, origin: Origin) -> Files:
+        """The certificate is shown to the own origin alone, as all that says whose request it is."""
+        return self._files if origin == self._own.origin else Files(self._files.ca)
 
     def _proxy(self, origin: Origin) -> Proxy | None:
         """The proxy to an origin; looked up once, as going through the environment takes longer than a call."""

@@ -15,7 +15,7 @@ Stand = frozenset[Pattern]
 
 # Braces multiply: this many is far above what anybody writes, and far below what would be slow.
 _MAX_PATTERNS: Final = 64
-_BRACES: Final = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_BRACES: Final = re.compile(r"\{([^{},]*+,[^{}]*+)\}")
 
 
 def start_of(pattern: str) -> Stand:

@@ -167,13 +167,14 @@ def test_a_document_that_is_nested_too_deep_is_a_problem() -> None:
 def test_parts_of_any_other_kind_are_left_out_and_never_in_the_way() -> None:
     paths: dict[str, Any] = {
         "/a": 1,
-        "/b": {"get": [], "parameters": 3, "post": {"parameters": {}, "responses": [], "tags": "x", "security": 1}},
+        "/b": {"get": [], "parameters": {}, "post": {"parameters": 0, "responses": [], "tags": "x", "security": 1}},
         "nowhere": {"get": {}},
         "/c": {"get": {"parameters": [1]}},
     }
     made = adapted(document(paths))
     assert made.operations == {"t_post_b": "POST /b"}
     assert made.left_out == (
+        LeftOut("/a", "it is no object with operations"),
         LeftOut("GET /b", "it is no operation at a path"),
         LeftOut("GET nowhere", "it is no operation at a path"),
         LeftOut("GET /c", "one of its parameters has no name"),

@@ -164,10 +164,15 @@ def test_two_definitions_of_one_name_have_two() -> None:
         ("https://x.example/a.json#/A", "it refers to https://x.example/a.json, which is no file beside the document"),
         ("#anchor", "its reference #anchor is no pointer into the document"),
         ("#/components/schemas/Loop", "its reference #/components/schemas/Loop leads back to itself"),
+        (
+            "#/components/schemas/Far0",
+            "its reference #/components/schemas/Far16 stands behind 16 others, each of which leads to the next",
+        ),
     ],
 )
 def test_a_reference_that_leads_nowhere_is_unfit_wherever_it_stands(reference: str, why: str) -> None:
-    schemas = {"Loop": ref("Loop"), "A": {"items": {"items": {"$ref": reference}}}}
+    far = {f"Far{number}": ref(f"Far{number + 1}") for number in range(20)}
+    schemas = {"Loop": ref("Loop"), **far, "A": {"items": {"items": {"$ref": reference}}}}
     with pytest.raises(UnfitError) as direct:
         conversion(schemas).convert({"$ref": reference}, set())
     assert str(direct.value) == why

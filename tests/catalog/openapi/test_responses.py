@@ -103,6 +103,7 @@ def test_whatever_a_document_admits_is_admitted() -> None:
         ([], None),
         (["application/vnd.api+json", "text/html"], "application/vnd.api+json, */*;q=0.1"),
         (["image/png"], "image/png, */*;q=0.1"),
+        (["x\x00/y", "${parameters.id}", "é", "image/png"], "image/png, */*;q=0.1"),
     ],
 )
 def test_a_type_that_is_not_asked_for_by_default_is_asked_for(media_types: list[str], accept: str | None) -> None:

@@ -53,7 +53,10 @@ def test_lists_are_written_as_their_collection_format_says(style: str | None, qu
 def test_a_format_that_is_not_known_leaves_the_parameter_out() -> None:
     parameter = {"name": "a", "in": "query", "collectionFormat": "tsv", **LIST}
     assert swagger({"parameters": [parameter]}).notes == {
-        "t_get_x": ["parameter a: no request is written with the style "]
+        "t_get_x": ["parameter a: no request is written with the style tsv"]
+    }
+    assert swagger({"parameters": [{**parameter, "in": "header"}]}).notes == {
+        "t_get_x": ["parameter a: no request is written with the style tsv"]
     }
 
 

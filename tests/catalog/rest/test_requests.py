@@ -46,6 +46,15 @@ def test_a_url_is_encoded_by_place(url: str, values: dict[str, object], target: 
     assert request.path + (f"?{request.query}" if request.query else "") == target
 
 
+def test_an_entry_of_a_query_has_a_name() -> None:
+    with pytest.raises(UnsendableError) as refused:
+        built(template({"url": f"{URL}/?${{parameters.a}}=1"}, "a"), {"a": ""})
+    assert (refused.value.pointer, refused.value.why) == (
+        "/a",
+        "it is the name of an entry of the query, and cannot be empty",
+    )
+
+
 @pytest.mark.parametrize(
     "value",
     ["", ".", "..", "../admin", "a/../b", "a\\..\\b", "./a", "a/.", "..\\", "/..", []],

@@ -171,9 +171,18 @@ def test_an_issuer_is_reached_through_the_proxy_of_the_environment(
             asking.join()
 
 
-def test_an_issuer_that_is_not_there_is_no_fault_of_the_token(tmp_path: Path) -> None:
-    issuer = "http://127.0.0.1:1"
-    table = f'[http_auth.company]\nissuer = "{issuer}"\naudience = "{AUDIENCE}"\n'
-    with web_daemon(tmp_path, "profile=default&auth=company", CONFIG + table) as (daemon, port):
-        assert Caller(port).ask("ping", **bearer(issuer)).status == 503
-        until(lambda: daemon.logged("issuer's keys not fetched") == 1)
+def test_an_issuer_that_does_not_answer_as_one_is_no_fault_of_the_token(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            server.accept()[0].close()
+            with server.accept()[0] as connection:
+                connection.recv(4096)
+                connection.sendall(b"SSH-2.0-x\r\n")
+
+        threading.Thread(target=serve, daemon=True).start()
+        issuer = f"http://127.0.0.1:{server.getsockname()[1]}"
+        table = f'[http_auth.company]\nissuer = "{issuer}"\naudience = "{AUDIENCE}"\n'
+        with web_daemon(tmp_path, "profile=default&auth=company", CONFIG + table) as (daemon, port):
+            assert Caller(port).ask("ping", **bearer(issuer)).status == 503
+            until(lambda: daemon.logged("issuer's keys not fetched") == 1)

@@ -11,9 +11,11 @@ from tooldispatchd.calls.content import AS_JSON, Wanted
 from tooldispatchd.calls.memory import Memory, Share
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.checkers.pool import IN_PLACE
-from tooldispatchd.config.credentials import api_credentials
+from tooldispatchd.config.credentials import Credentials, api_credentials, known_secrets
+from tooldispatchd.config.key_patterns import Table
 from tooldispatchd.http.wire import to_nobody
 from tooldispatchd.providers.rest.apiwires import ApiWire, ApiWires, MakeAuthorizer, open_api_wires
 from tooldispatchd.providers.rest.calling import ApiCall
@@ -85,7 +87,7 @@ def text_of(answer: Answer) -> str:
 
 
 def catalog_of(tools: Mapping[str, Mapping[str, object]], apis: Mapping[str, Mapping[str, object]]) -> Catalog:
-    """The catalog of these tables, with the credentials that stand in them."""
+    """The catalog of these tables, with the credentials that stand in them, and what is known of them."""
     config = msgspec.convert({"tools": tools, "rest": apis}, Config)
     catalog = build_catalog(config)
     assert isinstance(catalog, Catalog), catalog
@@ -97,14 +99,17 @@ def catalog_of(tools: Mapping[str, Mapping[str, object]], apis: Mapping[str, Map
         name: msgspec.structs.replace(api, credentials=api_credentials(api, secrets))
         for name, api in catalog.apis.items()
     }
-    return msgspec.structs.replace(catalog, apis=bound)
+    whole: Table = {"tools": dict(tools), "rest": {name: dict(api) for name, api in apis.items()}}
+    read, requests = Credentials({}, (), (), secrets), [tool.rest for tool in catalog.tools.values() if tool.rest]
+    masker = Masker(known_secrets(whole, read, (), bound.values(), requests))
+    return msgspec.structs.replace(catalog, apis=bound, masker=masker)
 
 
 @asynccontextmanager
 async def calling(
     catalog: Catalog, *, memory: int = 64 * MIB, max_bytes: int = 8 * MIB, authorizer: MakeAuthorizer | None = None
 ) -> AsyncIterator[Caller]:
-    async with open_api_wires(authorizer=authorizer, debug=to_nobody) as wires:
+    async with open_api_wires(authorizer=authorizer, masker=catalog.masker, debug=to_nobody) as wires:
         yield Caller(catalog, wires, Memory(memory).share(1000), max_bytes)
 
 

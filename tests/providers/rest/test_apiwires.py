@@ -9,7 +9,9 @@ import trio
 from tests.http.certificates import Authority
 from tests.providers.rest.calls import calling, calling_at, catalog_of
 from tests.servers.raw_http import Peer, polite, serving
+from tooldispatchd.agent.calls.restplan import ApiAuthorizers
 from tooldispatchd.catalog.rest.declared import BuiltRequest
+from tooldispatchd.daemon.logs import open_log
 from tooldispatchd.http.oauth.authorizer import EndpointAuthorizer
 from tooldispatchd.http.oauth.tokens import Tokens, TokenStore
 from tooldispatchd.providers.rest.apiwires import ApiWire
@@ -88,6 +90,25 @@ async def test_a_certificate_is_shown_and_an_authority_trusted(tmp_path: Path) -
         assert len(server.asked) == 1
 
 
+async def test_a_certificate_is_shown_to_nobody_else(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.issue("client")
+    context = authority.server_context("127.0.0.1", asks_for_client=True)
+    async with serving(polite, context=context) as other:
+
+        async def leading(peer: Peer) -> None:
+            await peer.read_request()
+            await peer.answer(b"", "307 x", f"Location: https://127.0.0.1:{other.port}/\r\n")
+            await peer.wait_for_close()
+
+        async with serving(leading, context=context) as server:
+            api = {"base_url": f"https://127.0.0.1:{server.port}", "hosts": [f"127.0.0.1:{other.port}"]}
+            api |= {"ca": authority.ca, "cert": cert, "key": key}
+            async with calling(catalog_of({"t": {"rest": {"api": "api", "path": "/"}}}, {"api": api})) as caller:
+                await caller.fault()
+        assert (len(server.asked), len(other.asked)) == (1, 0)
+
+
 async def test_a_token_is_got_and_got_again(tmp_path: Path) -> None:
     given: list[str] = []
 
@@ -116,6 +137,28 @@ async def test_a_token_is_got_and_got_again(tmp_path: Path) -> None:
         assert len(other.asked) == 3
     assert given == ["grant_type=client_credentials&scope=a+b"] * 2
     assert server.asked[0].headers["authorization"] == "Basic bWU6U0VDUkVU"
+
+
+async def test_apis_of_one_client_share_a_token_which_no_refusal_repeats(tmp_path: Path) -> None:
+    async def tokens(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.answer(b'{"access_token": "token-of-endpoint", "token_type": "Bearer"}')
+
+    async def api(peer: Peer) -> None:
+        asked = await peer.read_request()
+        await peer.answer(f"got {asked.headers['authorization']}".encode(), "403 x")
+
+    async with serving(tokens) as server, serving(api) as other:
+        oauth = {"token_url": f"http://127.0.0.1:{server.port}/", "client_id": "me", "client_secret_env": "SECRET"}
+        table = {"base_url": f"http://127.0.0.1:{other.port}", "auth": "oauth", "oauth": oauth}
+        tools = {name: {"rest": {"api": name, "path": "/"}} for name in "ab"}
+        catalog = catalog_of(tools, {"a": table, "b": table})
+        authorizers = ApiAuthorizers(open_log("error"), catalog.masker, {"STATE_DIRECTORY": str(tmp_path)})
+        async with calling(catalog, authorizer=authorizers.make) as caller:
+            values = [await caller.value(name=name) for name in "ab"]
+        assert len(server.asked) == 1
+    said = {"error": "HTTP 403 Forbidden", "http_status": 403, "body": "got Bearer …"}
+    assert values == [said, said]
 
 
 async def test_without_a_token_nothing_is_sent(tmp_path: Path) -> None:

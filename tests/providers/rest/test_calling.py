@@ -264,15 +264,41 @@ async def test_a_refusal_repeats_no_secret() -> None:
         asked = await peer.read_request()
         await peer.answer(f"{asked.target} {asked.headers}".encode(), "401 x")
 
-    api = {"token": "secret-token", "api_key": {"query": "key", "value": "secret key&1"}}
+    api = {
+        "token": "secret-token",
+        "query": {"token": "secret key&1"},
+        "api_key": {"cookie": "sid", "value": "secret;cookie/1"},
+    }
     rest = {
         "path": "/t?api_key=inline-secret&token=other-secret-and-more",
-        "headers": {"X-Auth-Token": "Custom other-secret"},
+        "headers": {"X-Auth-Token": "Custom other-secret-${parameters.city}"},
     }
-    async with calling_at(script, rest, api=api) as (caller, _):
-        answer = await caller.answer()
-    for secret in ("secret-token", "secret%20key", "inline-secret", "other-secret", "-and-more"):
+    async with calling_at(script, rest, tool=CITY, api=api) as (caller, _):
+        answer = await caller.answer({"city": "Paris"})
+    for secret in ("secret-token", "secret%20key", "inline-secret", "other-secret", "-and-more", "cookie/1"):
         assert secret not in str(answer.content)
+    assert "Custom" in str(answer.content)
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type", "said"),
+    [
+        (b'{"m": ["a sec\\/ret+1 b"]}', "application/json", {"m": ["a … b"]}),
+        (b'{"sec\\u002fret+1": 1}', "application/json", {"…": 1}),
+        (b'{"m": "' + b"x" * 7_985 + b'sec\\/ret+1"}', "application/json", '{"m": "' + "x" * 7_985 + "……"),
+        (b'{"m": "sec\\u002Fret+1', "application/json", '{"m": "…'),
+        ('{"m": "pass-wörd", "n": "dTpwYXNzLXfDtnJk"}'.encode(), "application/json", {"m": "…", "n": "…"}),
+        (b"sec%2Fret%2B1", "text/plain", "…"),
+        (b'{"m":"sec\\/ret+1"}', "text/html", '{"m":"…"}'),
+    ],
+)
+async def test_a_secret_of_the_daemon_is_masked_however_a_refusal_writes_it(
+    body: bytes, media_type: str, said: object
+) -> None:
+    api = {"basic": {"user": "u", "password": "pass-wörd"}, "headers": {"X-Key": "sec/ret+1"}}
+    async with calling_at(says(body, media_type, "401 x"), {}, api=api) as (caller, _):
+        value = await caller.value()
+    assert value["body"] == said  # type: ignore[index]  # a record
 
 
 # --- bounds ---

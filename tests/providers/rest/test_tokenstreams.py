@@ -1,15 +1,19 @@
 import json
+import time
 
 import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from tests.providers.rest.calls import calling_at, says, streams
 from tests.servers.raw_http import Peer
+from tooldispatchd.calls.content import Wanted
 from tooldispatchd.catalog.restspecs import RestStreamSpec
 from tooldispatchd.providers.rest.tokenstreams import TokenStream
 from tooldispatchd.wire.faults import Code
+from tooldispatchd.wire.messages import ContentKind
 
 LINES = RestStreamSpec(format="json-lines", line_prefix="data: ")
 
@@ -89,6 +93,20 @@ async def test_other_fields_may_be_named() -> None:
     assert caller.updates == ["a"]
 
 
+async def test_what_was_passed_over_is_told_to_whom_it_concerns() -> None:
+    script = streams(*events(token("a"), b"garbage", b'{"type": "ping"}', b"[1]", done()))
+    async with calling_at(script, SSE) as (caller, _):
+        answer = await caller.answer(wanted=Wanted(ContentKind.JSON, details=True))
+    assert answer.details == Raw(b'{"skipped":2}')
+
+
+async def test_no_token_that_is_told_holds_a_secret() -> None:
+    script = streams(*events(token("a secret-key b"), done(answer="c")))
+    async with calling_at(script, SSE, api={"headers": {"X-Key": "secret-key"}}) as (caller, _):
+        assert await caller.value() == "c"
+    assert caller.updates == ["a … b"]
+
+
 async def test_a_stream_without_one_object_is_a_failure() -> None:
     async with calling_at(says(b"<html>\n<body>\n", "text/html"), {"stream": {"format": "json-lines"}}) as (caller, _):
         fault = await caller.fault()
@@ -159,6 +177,26 @@ async def test_many_tokens_are_one_answer() -> None:
     async with calling_at(script, SSE) as (caller, _):
         assert await caller.value() == "ab" * 5_000
     assert "".join(caller.updates) == "ab" * 5_000
+
+
+def test_an_object_of_many_members_costs_what_its_bytes_do() -> None:
+    many = b'{"type": "token", "content": "x", ' + b", ".join(b'"%d": 1' % number for number in range(70_000)) + b"}"
+    stream = TokenStream(RestStreamSpec(format="json-lines"), 10_000_000)
+    stream.feed(many)
+    took = []
+    for _ in range(3):
+        before = time.process_time()
+        assert stream.feed(b"\n" + many[:-1]) == "x"
+        took.append(time.process_time() - before)
+        stream.feed(b"}")
+    # Decoded whole, it took 44 ms.
+    assert min(took) < 0.01
+
+
+def test_a_field_may_be_the_token_and_the_answer() -> None:
+    stream = TokenStream(RestStreamSpec(format="json-lines", token_field="text", answer_field="text"), 1_000)
+    assert stream.feed(b'{"type": "token", "text": "a"}\n{"type": "done", "text": {"b": 1}}\n') == "a"
+    assert stream.answer == b'{"b": 1}'
 
 
 @given(st.lists(st.text(max_size=5), max_size=8), st.lists(st.integers(1, 40), max_size=30))

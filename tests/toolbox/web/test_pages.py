@@ -58,6 +58,7 @@ def test_a_page_that_is_nothing_but_navigation_is_told_all_the_same() -> None:
         (b'<meta charset="no-such-charset">f\xfcr', "text/html"),
         (b"f\xfcr", "text/html"),
         ("für".encode(), "text/html; charset="),
+        ("für".encode(), "text/html; charset=" + " " * 60_000),
         ("für".encode(), "text/html; charset=base64"),
         ("für".encode(), ""),
     ],

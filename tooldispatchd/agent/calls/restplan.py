@@ -6,6 +6,7 @@ Imported only where there are such tools.
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Raw
@@ -83,7 +84,7 @@ class RestPlans:
 async def open_rest_plans(log: Log, masker: Masker, environ: Mapping[str, str]) -> AsyncIterator[RestPlans]:
     """The planner of tools with `rest`; their connections are closed when the block is left."""
     authorizers = ApiAuthorizers(log, masker, environ)
-    async with open_api_wires(authorizer=authorizers.make, debug=log.debug) as wires:
+    async with open_api_wires(authorizer=authorizers.make, masker=masker, debug=log.debug) as wires:
         yield RestPlans(wires)
 
 
@@ -95,9 +96,11 @@ class ApiAuthorizers:
         self._masker = masker
         self._environ = environ
         self._make: MakeAuthorizer | None = None
+        # As long as an API has it.
+        self._made: WeakValueDictionary[tuple[object, ...], Authorizer] = WeakValueDictionary()
 
     def make(self, reach: Reach) -> Authorizer:
-        """That of one API; all have one store."""
+        """That of one API; all have one store, and those that are one client of one endpoint share a token."""
         if self._make is None:
             from tooldispatchd.http.oauth.authorizer import EndpointAuthorizer  # noqa: PLC0415  # few need it
             from tooldispatchd.http.oauth.tokens import Tokens, TokenStore  # noqa: PLC0415  # as above
@@ -105,4 +108,7 @@ class ApiAuthorizers:
             store = TokenStore(self._environ, Tokens)
             log, learn = self._log, self._masker.learn
             self._make = partial(EndpointAuthorizer, store=store, warn=log.warning, debug=log.debug, learn=learn)
-        return self._make(reach)
+        client = (reach.oauth, reach.ca, reach.cert, reach.key)
+        made = self._made.get(client) or self._make(reach)
+        self._made[client] = made
+        return made

@@ -178,6 +178,9 @@ class _Adapter:
     def _operations(self) -> Iterator[Operation]:
         """All operations, in the document's order."""
         for path, raw in self._document.members("paths").items():
+            if not bytes(raw).startswith((b"{", b"null")) and not path.startswith("x-"):
+                self._left_out.append(LeftOut(path, "it is no object with operations"))
+                continue
             item = {key: decoded(part) for key, part in members_of(raw).items()}
             try:
                 # Its other keys stand beside a reference (3.1, 4.8.9.1).
@@ -256,7 +259,7 @@ class _Adapter:
     def _tool(self, operation: Operation) -> tuple[Object, list[str]]:
         # Those of the path first, in whose places the operation's own may stand (3.1, 4.8.9.1).
         found: dict[tuple[str, str], Object] = {}
-        for stated in (*list_of(operation.item.get("parameters")), *list_of(operation.stated.get("parameters"))):
+        for stated in (*_parameters(operation.item), *_parameters(operation.stated)):
             parameter = object_of(self._document.follow(stated))
             found[text_of(parameter.get("in")), text_of(parameter.get("name"))] = parameter
         parameters = list(found.values())
@@ -271,6 +274,14 @@ class _Adapter:
             if name in self._literal:
                 path: Path = ("operations", self._literal.pop(name))
                 self._problems.append(Problem(path, f"{operation} cannot be a tool: {why}", value=name))
+
+
+def _parameters(holder: Object) -> list[object]:
+    """Those of an operation or a path. Raises `UnfitError`, since one that is not seen may be required."""
+    stated = holder.get("parameters")
+    if stated and not isinstance(stated, list):
+        raise UnfitError("its parameters are no list")
+    return list_of(stated)
 
 
 def supplied_by(spec: OpenApiSpec) -> Supplied:

@@ -30,8 +30,11 @@ def origin_of(url: str) -> str:
 
 
 def _default(variable: Object) -> str:
-    # A brace is no part of a URL: one without a default is found by it.
     default = variable.get("default")
+    if isinstance(default, int) and not isinstance(default, bool):
+        # A port, in YAML without quotation marks.
+        return str(default)
+    # A brace is no part of a URL: one without a default is found by it.
     return default if isinstance(default, str) else "{"
 
 

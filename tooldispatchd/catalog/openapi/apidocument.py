@@ -66,12 +66,16 @@ class ApiDocument:
 
     def follow(self, node: object) -> object:
         """What a node is, or where its reference leads. Raises `UnfitError`."""
-        for _ in range(MAX_HOPS):
-            reference = reference_of(node)
-            if reference is None:
-                return node
+        seen: list[str] = []
+        while (reference := reference_of(node)) is not None:
+            shown = f"its reference {cut(reference, MAX_QUOTED)}"
+            if reference in seen:
+                raise UnfitError(f"{shown} leads back to itself")
+            if len(seen) == MAX_HOPS:
+                raise UnfitError(f"{shown} stands behind {MAX_HOPS} others, each of which leads to the next")
+            seen.append(reference)
             node = self.at(reference)
-        raise UnfitError(f"its reference {cut(str(reference_of(node)), MAX_QUOTED)} leads back to itself")
+        return node
 
     def at(self, reference: str) -> object:
         """Where a reference leads. Raises `UnfitError`."""

@@ -32,6 +32,8 @@ MAX_DOC: Final = 64 * 1024
 # As a declared name may have, with room for a number.
 MAX_STEM: Final = 88
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
+# As far as a header can ask for it (RFC 9110, 12.5.1).
+_MEDIA_TYPE: Final = re.compile(r"[ -#%-~]+")
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -109,7 +111,8 @@ def tool_of(operation: Operation, parameters: Iterable[Object], around: Surround
         raise UnfitError(f"{operation.method} has no body")
     input_schema = draft.finish()
     _place(operation, draft.rest, around)
-    output_schema, media_types = around.responses.output_of(stated)
+    output_schema, stated_types = around.responses.output_of(stated)
+    media_types = list(filter(_MEDIA_TYPE.fullmatch, stated_types))
     # By default JSON is asked for, and anything else but it: an API may have names of its own for that.
     accept = next(filter(is_json, media_types), next(iter(media_types), "*/*"))
     is_plain = "*" in accept or any(media.startswith("application/json") for media in media_types)

@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from tooldispatchd.catalog.openapi.apidocument import (
+    MAX_QUOTED,
     ApiDocument,
     Object,
     UnfitError,
@@ -18,6 +19,7 @@ from tooldispatchd.catalog.openapi.apidocument import (
 from tooldispatchd.catalog.openapi.conversion import MAX_LEVELS, Conversion
 from tooldispatchd.catalog.openapi.responses import is_json
 from tooldispatchd.catalog.openapi.security import Supplied
+from tooldispatchd.catalog.problems import cut
 from tooldispatchd.catalog.speckinds import HEADER_NAME_PATTERN
 
 # As the strictest provider takes names of properties (Anthropic's reference of tools).
@@ -186,7 +188,7 @@ class RequestDraft:
         known = _STYLES[where]
         name = stated.get("style", known[0])
         if name not in known:
-            raise UnfitError(f"no request is written with the style {name}")
+            raise UnfitError(f"no request is written with the style {cut(str(name), MAX_QUOTED)}")
         shape = self.shape(schema)
         explode = stated.get("explode", name in {"form", "deepObject"}) is True
         if name == "deepObject":

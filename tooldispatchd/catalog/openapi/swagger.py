@@ -72,12 +72,18 @@ def _parameter(parameter: Object) -> Object:
     where = parameter.get("in")
     modern: Object = {"name": parameter.get("name"), "in": where, **_described(parameter), "schema": _schema(parameter)}
     if parameter.get("type") == "array":
-        style = _STYLES.get(str(parameter.get("collectionFormat", "csv")), ("", False))
-        # In a path or a header there are commas, or nothing that is known.
-        modern["style"], modern["explode"] = (
-            style if where == "query" else ("simple" if style[0] == "form" else "", False)
-        )
+        style, explode = _style(parameter)
+        if where != "query":
+            # In a path or a header there are commas, or nothing that is known.
+            style, explode = "simple" if style == "form" else style, False
+        modern["style"], modern["explode"] = style, explode
     return modern
+
+
+def _style(parameter: Object) -> tuple[str, bool]:
+    """Style and explode of a list; one that is not known has the name that the document has for it."""
+    name = str(parameter.get("collectionFormat", "csv"))
+    return _STYLES.get(name, (name, False))
 
 
 def _described(parameter: Object) -> Object:
@@ -99,7 +105,7 @@ def _form(fields: list[Object], consumed: list[str]) -> Object:
     }
     encoding: Object = {}
     for field in fields:
-        style, explode = _STYLES.get(str(field.get("collectionFormat", "csv")), ("", False))
+        style, explode = _style(field)
         if field.get("type") == "array":
             encoding[str(field.get("name"))] = {"style": style, "explode": explode}
     return {"required": bool(schema["required"]), "content": {media: {"schema": schema, "encoding": encoding}}}

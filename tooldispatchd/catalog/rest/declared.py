@@ -3,7 +3,7 @@
 An API is a table of `[rest]`, or where a tool's `url` alone says it, the origin of that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
@@ -133,6 +133,13 @@ def compile_request(
     path: Path = ("tools", name, "rest")
     builder, problems = compile_template(spec.rest, api, schema, path)
     return builder, hints_of(spec, "GET" if builder is None else builder.method), problems
+
+
+def secrets_in(of: RestTool | RestApi) -> Iterator[str]:
+    """What is to be masked of the texts of a request, or of what an API is shown: what their names say is secret."""
+    from tooldispatchd.catalog.rest.requestsecrets import secrets_of_api, secrets_of_request  # noqa: PLC0415
+
+    return secrets_of_request(of.spec) if isinstance(of, RestTool) else secrets_of_api(of.credentials)
 
 
 def lines_of(of: RestTool | RestApi, default_call_s: float) -> list[str]:

@@ -123,6 +123,9 @@ class RequestTemplate:
         if any(is_empty(values.get(slot.name)) for slot in slots_of(parts)):
             return []
         name = self._encoded(entry.name, values)
+        if not name:
+            pointer = f"/{escape(next(slots_of(entry.name)).name)}"
+            raise UnsendableError(pointer, "it is the name of an entry of the query, and cannot be empty")
         if entry.value is None:
             return [name]
         slot = lone_slot(entry.value)

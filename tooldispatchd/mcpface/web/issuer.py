@@ -5,6 +5,7 @@
 Only signatures with a public key count: with `none` or a shared secret anybody could sign who knows the keys.
 """
 
+import http.client
 import math
 import time
 from typing import Final
@@ -35,6 +36,8 @@ MAX_DOCUMENT_BYTES: Final = 256 * 1024
 MAX_KEYS: Final = 64
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _WELL_KNOWN: Final = "/.well-known/"
+# A server that is not there, one that speaks no HTTP or is named by no URL, and a document that is none.
+_UNREAD: Final = (OSError, http.client.HTTPException, ValueError, RecursionError)
 # A thread that waits for a name server cannot be ended: two for each issuer, and nobody waits for them.
 _THREADS: Final = 2
 
@@ -142,13 +145,13 @@ class IssuerTokens:
                     _fetch_keys, self._issuer, abandon_on_cancel=True, limiter=self._limiter
                 )
             self._fetched_at = trio.current_time()
-        except (_FetchError, OSError, ValueError, trio.TooSlowError) as error:
+        except (_FetchError, *_UNREAD, trio.TooSlowError) as error:
             why = str(error) if isinstance(error, _FetchError) else type(error).__name__
             self._log.tell("issuer's keys not fetched", issuer=self._issuer.issuer, why=why)
 
 
 def _fetch_keys(issuer: TokenIssuer) -> dict[str, JsonKey]:
-    """The keys of an issuer by their names; blocks. Raises `OSError`, `ValueError` and `_FetchError`."""
+    """The keys of an issuer by their names; blocks. Raises `_FetchError`, and what `_UNREAD` lists."""
     url = issuer.jwks or _find_keys(issuer.issuer)
     listed = msgspec.json.decode(_get(url), type=_Keys).keys
     fit = (each for each in listed[:MAX_KEYS] if each.get("kty") in KEY_TYPES and each.get("use", "sig") == "sig")
@@ -169,7 +172,7 @@ def _find_keys(issuer: str) -> str:
     for place in places:
         try:
             found = msgspec.json.decode(_get(place), type=_Metadata)
-        except (OSError, ValueError):
+        except _UNREAD:
             continue
         if found.issuer == issuer:
             return found.jwks_uri

@@ -7,16 +7,15 @@ neither credentials nor any other header or query entry of the configuration.
 """
 
 import math
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
-from urllib.parse import unquote_plus
 
 import trio
 
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.rest.declared import BuiltRequest, RestApi
 from tooldispatchd.catalog.rest.styles import encode, encode_cookie
-from tooldispatchd.catalog.servers import may_be_secret
 from tooldispatchd.http.places import HttpTarget
 from tooldispatchd.http.reach import OAuth, Reach, reach_by
 from tooldispatchd.http.reply import HttpReply
@@ -28,7 +27,10 @@ MakeAuthorizer = Callable[[Reach], Authorizer]
 
 
 class ApiWire:
-    """The wire to one API; `kept` is called after each exchange, which may have left an idle connection."""
+    """The wire to one API; `kept` is called after each exchange, which may have left an idle connection.
+
+    `masker` knows what of its credentials nobody may be told, tokens that come while the daemon runs among them.
+    """
 
     def __init__(
         self,
@@ -36,13 +38,14 @@ class ApiWire:
         *,
         max_bytes: int,
         authorizer: MakeAuthorizer | None,
+        masker: Masker,
         kept: Callable[[], None],
         debug: Debug,
     ) -> None:
         self.api = api
         self.name = api.name
         self.max_bytes = max_bytes
-        self._credentials = api.credentials
+        self.masker = masker
         self._kept = kept
         reach = reach_of(api)
         self.wire = HttpWire(
@@ -53,9 +56,9 @@ class ApiWire:
             debug=debug,
         )
         self._origin = self.wire.territory.own.origin
-        self._cookies = tuple(f"{name}={encode_cookie(value)}" for name, value in self._credentials.cookies)
-        self._query = tuple((name, f"{encode(name)}={encode(value)}") for name, value in self._credentials.query)
-        self._has_accept = any(name.lower() == "accept" for name, _ in self._credentials.headers)
+        self._cookies = tuple(f"{name}={encode_cookie(value)}" for name, value in api.credentials.cookies)
+        self._query = tuple((name, f"{encode(name)}={encode(value)}") for name, value in api.credentials.query)
+        self._has_accept = any(name.lower() == "accept" for name, _ in api.credentials.headers)
 
     @asynccontextmanager
     async def exchange(
@@ -81,19 +84,6 @@ class ApiWire:
                 yield reply
         finally:
             self._kept()
-
-    def secrets(self, request: BuiltRequest) -> Iterator[str]:
-        """What an answer to this request must not repeat to a model where it refuses it."""
-        credentials = self._credentials
-        for _, value in (*credentials.query, *credentials.cookies):
-            yield from (value, encode(value), encode_cookie(value))
-        for name, value in (*credentials.headers, *request.headers):
-            if may_be_secret(name):
-                yield from (value, value.rpartition(" ")[2])
-        for entry in request.query.split("&"):
-            name, _, value = entry.partition("=")
-            if may_be_secret(name):
-                yield from (value, unquote_plus(value))
 
     def _whole_query(self, query: str) -> str:
         """The query with the API's own entries, but those that it has already."""
@@ -122,8 +112,9 @@ def reach_of(api: RestApi) -> Reach:
 class ApiWires:
     """The wires of all APIs, each made for its first call. APIs with equal tables and credentials have one."""
 
-    def __init__(self, *, authorizer: MakeAuthorizer | None, debug: Debug) -> None:
+    def __init__(self, *, authorizer: MakeAuthorizer | None, masker: Masker, debug: Debug) -> None:
         self._authorizer = authorizer
+        self._masker = masker
         self._debug = debug
         self._wires: list[ApiWire] = []
         self._has_kept = trio.Event()
@@ -134,7 +125,14 @@ class ApiWires:
         for wire in self._wires:
             if wire.max_bytes == max_bytes and wire.api == api:
                 return wire
-        made = ApiWire(api, max_bytes=max_bytes, authorizer=self._authorizer, kept=self._note_kept, debug=self._debug)
+        made = ApiWire(
+            api,
+            max_bytes=max_bytes,
+            authorizer=self._authorizer,
+            masker=self._masker,
+            kept=self._note_kept,
+            debug=self._debug,
+        )
         self._wires.append(made)
         return made
 
@@ -167,9 +165,9 @@ class ApiWires:
 
 
 @asynccontextmanager
-async def open_api_wires(*, authorizer: MakeAuthorizer | None, debug: Debug) -> AsyncIterator[ApiWires]:
+async def open_api_wires(*, authorizer: MakeAuthorizer | None, masker: Masker, debug: Debug) -> AsyncIterator[ApiWires]:
     """The wires of a daemon; no connection is left when the block is."""
-    wires = ApiWires(authorizer=authorizer, debug=debug)
+    wires = ApiWires(authorizer=authorizer, masker=masker, debug=debug)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wires.close_idle)
         try:

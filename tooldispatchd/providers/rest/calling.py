@@ -7,6 +7,7 @@ What had not reached the API is `server_unavailable`, and worth another try; wha
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -112,7 +113,7 @@ class ApiCall:
         accept = ANY_TYPE if spec.stream is None else f"{_EVENT_STREAM}, {ANY_TYPE}"
         async with self._wire.exchange(self._tool.builder.method, request, accept=accept) as reply:
             if not 200 <= reply.status < 300:
-                return await self._refused(reply, request)
+                return await self._refused(reply)
             if spec.stream is not None:
                 return await self._streamed(reply, spec.stream)
             media = {"media_type": reply.media_type, "charset": reply.charset, "pick": spec.pick}
@@ -156,13 +157,13 @@ class ApiCall:
             parts[-1] += piece
         return parts
 
-    async def _refused(self, reply: HttpReply, request: BuiltRequest) -> Answer:
+    async def _refused(self, reply: HttpReply) -> Answer:
         body = bytearray()
         with trio.move_on_after(REFUSED_S), suppress(WireError):
             while len(body) < MAX_REFUSED_BYTES and (piece := await reply.receive()):
                 body += piece
-        secrets, after_ms = self._wire.secrets(request), reply.retry_after_ms
-        return refused(reply.status, body, reply.media_type, reply.charset, after_ms=after_ms, secrets=secrets)
+        masker, after_ms = self._wire.masker, reply.retry_after_ms
+        return refused(reply.status, body, reply.media_type, reply.charset, after_ms=after_ms, masker=masker)
 
     async def _answer(self, parts: Sequence[bytes | bytearray], job: ReplyJob) -> Outcome:
         """The outcome that a body is, by whoever has the time to read it."""
@@ -178,6 +179,11 @@ class ApiCall:
             return _unchecked("the answer", error)
         return outcome_read(*read)
 
+    def _with_details(self, outcome: Outcome, **details: object) -> Outcome:
+        if isinstance(outcome, Fault) or not self._wanted.details:
+            return outcome
+        return msgspec.structs.replace(outcome, details=Raw(msgspec.json.encode(details)))
+
     # --- pages ---
 
     async def _paged(self, pages: Pages) -> Outcome:
@@ -189,7 +195,7 @@ class ApiCall:
             try:
                 async with self._wire.exchange(self._method(pages), request, url=url) as reply:
                     if not 200 <= reply.status < 300:
-                        return await self._refused(reply, request)
+                        return await self._refused(reply)
                     body = await self._body(reply, self._held.held)
             except WireError as error:
                 if error.is_too_large and pages.taken:
@@ -202,10 +208,7 @@ class ApiCall:
             items += [b",", page.items] if page.count else []
             has_more, url = pages.has_more(page, reply.headers, url or f"{reply.origin}{request.path}")
         outcome = await self._answer([b"[", *items[1:], b"]"], self._job)
-        if isinstance(outcome, Fault) or not self._wanted.details:
-            return outcome
-        told = {"pages": pages.taken, "more": has_more}
-        return msgspec.structs.replace(outcome, details=Raw(msgspec.json.encode(told)))
+        return self._with_details(outcome, pages=pages.taken, more=has_more)
 
     async def _page(self, parts: Sequence[bytes | bytearray], charset: str | None) -> ReadPage:
         spec = self._tool.spec
@@ -228,7 +231,7 @@ class ApiCall:
     async def _streamed(self, reply: HttpReply, spec: RestStreamSpec) -> Outcome:
         """The answer at the end of a stream; its tokens are told as they come."""
         stream = TokenStream(spec, self._wire.max_bytes)
-        held = None if self._tell is None else Held(self._tell)
+        held = None if self._tell is None else Held(partial(self._told, self._tell))
         try:
             await self._follow(reply, stream, held)
         except StreamError as error:
@@ -241,6 +244,9 @@ class ApiCall:
         finally:
             if held is not None:
                 held.tell()
+        return self._with_details(await self._stream_answer(stream), skipped=stream.skipped)
+
+    async def _stream_answer(self, stream: TokenStream) -> Outcome:
         if stream.answer is not None:
             return await self._answer([stream.answer], self._job)
         if stream.skipped and not stream.text and not stream.is_done:
@@ -262,6 +268,9 @@ class ApiCall:
             if chunk == b"":
                 self._take(stream.end(), stream, held)
                 return
+
+    def _told(self, tell: Callable[[Update], None], update: Update) -> None:
+        tell(msgspec.structs.replace(update, content=self._wire.masker.mask(update.content or "")))
 
     def _take(self, tokens: str, stream: TokenStream, held: Held | None) -> None:
         if not self._held.resize(stream.held):

@@ -7,15 +7,18 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from tooldispatchd.catalog.pointers import at
+from tooldispatchd.catalog.pointers import at, unescape_fragment
 from tooldispatchd.catalog.rest.declared import BuiltRequest
 from tooldispatchd.catalog.rest.styles import encode
 from tooldispatchd.catalog.restspecs import RestPagesSpec
+from tooldispatchd.http.errors import WireError
 from tooldispatchd.providers.rest.replies import Body, json_in
 
-# RFC 8288, 3: a target, and its parameters, in which a comma may stand in quotes.
-_LINK: Final = re.compile(r'<([^>]*)>((?:\s*;\s*[^\s=;,]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)')
-_REL: Final = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
+# RFC 8288, 3: a parameter of a link, in which a comma may stand in quotes. Matched where the one before it ends, and
+# never looked for: each sign is seen a few times at most, whatever stands there.
+_PARAMETER: Final = re.compile(r'\s*;\s*([^\s=;,]+)(?:\s*=\s*(?:"([^"]*)"|([^\s;,"]*)))?')
+# Of a header of links: APIs send some hundreds.
+_MAX_LINK_CHARS: Final = 8 * 1024
 # A cursor is an id or a signed state.
 _MAX_CURSOR_CHARS: Final = 4_096
 
@@ -87,16 +90,23 @@ class Pages:
         if self._cursor is not None:
             return self._with_entry(spec.query or "cursor", self._cursor)
         if spec.by == "link" and self.taken:
-            # Nothing is sent along to get a place.
-            return msgspec.structs.replace(self._request, body=b"", media_type=None)
+            # A link is a place to get, whatever was sent first.
+            headers = [line for line in self._request.headers if not line[0].lower().startswith("content-")]
+            return msgspec.structs.replace(self._request, headers=tuple(headers), body=b"", media_type=None)
         return self._request
 
     def has_more(self, page: ReadPage, headers: Mapping[str, str], url: str) -> tuple[bool, str | None]:
-        """Whether there is another page after this one, which was at `url`; and its URL where a link says it."""
+        """Whether there is another page after this one, which was at `url`; and its URL where a link says it.
+
+        Raises `WireError` where that leads nowhere.
+        """
         self.taken += 1
         if self.spec.by == "link":
             target = next_link(headers.get("link", ""))
-            return target is not None, None if target is None else urljoin(url, target)
+            try:
+                return target is not None, None if target is None else urljoin(url, target)
+            except ValueError:
+                raise WireError("the link to its next page is not a URL", was_sent=True) from None
         if self.spec.by == "page":
             return page.count > 0, None
         # One that says the same again would do so for ever.
@@ -105,15 +115,29 @@ class Pages:
         return is_next, None
 
     def _with_entry(self, name: str, value: str) -> BuiltRequest:
-        entry = f"{encode(name)}={encode(value)}"
-        query = f"{self._request.query}&{entry}" if self._request.query else entry
-        return msgspec.structs.replace(self._request, query=query)
+        """The request with this entry in its query, in the place of those of the same name."""
+        entries: list[str] = []
+        place: int | None = None
+        for entry in filter(None, self._request.query.split("&")):
+            if unescape_fragment(entry.partition("=")[0]) != name:
+                entries.append(entry)
+            elif place is None:
+                place = len(entries)
+        entries.insert(len(entries) if place is None else place, f"{encode(name)}={encode(value)}")
+        return msgspec.structs.replace(self._request, query="&".join(entries))
 
 
 def next_link(header: str) -> str | None:
     """The target of the link with `rel="next"` (RFC 8288), if there is one."""
-    for link in _LINK.finditer(header):
-        found = _REL.search(link[2])
-        if found is not None and "next" in (found[1] or found[2] or "").lower().split():
-            return link[1]
+    header = header[:_MAX_LINK_CHARS]
+    begin = header.find("<")
+    while begin >= 0 and (end := header.find(">", begin)) >= 0:
+        target, place, relations = header[begin + 1 : end], end + 1, None
+        while (found := _PARAMETER.match(header, place)) is not None:
+            if relations is None and found[1].lower() == "rel":
+                relations = (found[2] or found[3] or "").lower().split()
+            place = found.end()
+        if "next" in (relations or ()):
+            return target
+        begin = header.find("<", place)
     return None

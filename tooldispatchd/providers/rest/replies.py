@@ -5,10 +5,8 @@ and is none is a text: some APIs say `OK` so. Runs in the dispatch thread for wh
 """
 
 import codecs
-import contextlib
 import re
 from base64 import b64encode
-from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Final
 
@@ -18,6 +16,7 @@ from tooldispatchd.calls.content import AnswerHead, of_json, of_parts, read_answ
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.violations import fault_of
 from tooldispatchd.catalog.expressions.door import Expression, FailedEvaluation
+from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.pointers import at
 from tooldispatchd.catalog.schemas import Check, check_of
 from tooldispatchd.wire.faults import Code, Fault
@@ -27,8 +26,6 @@ JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 # As much of a refusal as a model should read.
 MAX_REFUSAL_CHARS: Final = 8_000
-# A shorter secret is a word that may stand anywhere.
-_MIN_SECRET: Final = 6
 _URI: Final = "urn:tooldispatchd:answer"
 _TEXTS: Final = re.compile(
     r"text/.*|.*[+/](?:xml|yaml)|application/(?:x-)?(?:javascript|ecmascript|yaml|ndjson|jsonl|json-seq|graphql|sql|toml"
@@ -40,6 +37,8 @@ _ENCODINGS: Final = re.compile(
     r"|shift[-_]?jis|euc-(?:jp|kr)|iso-2022-jp|gb(?:k|2312|18030)|big5|tis-620|macintosh"
 )
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+# Of one sign (RFC 8259, 7), which is no half of a pair and has no name as "\n" has.
+_ESCAPE: Final = re.compile(r'\\(?:u((?!d[89a-f])[0-9a-f]{4})|(["\\/]))', re.IGNORECASE)
 _DEEP: Final = Fault(Code.TOOL_FAILED, "the answer is nested too deep")
 
 _decode: Final = msgspec.json.Decoder().decode
@@ -165,23 +164,31 @@ def outcome_read(reply: bytes, content: bytearray, parts: bytearray) -> Outcome:
 
 
 def refused(
-    status: int, body: Body, media_type: str, charset: str | None, *, after_ms: int | None, secrets: Iterable[str]
+    status: int, body: Body, media_type: str, charset: str | None, *, after_ms: int | None, masker: Masker
 ) -> Answer:
-    """The answer that a status other than 2xx is: the API's own word that it failed. No secret of ours is repeated."""
+    """The answer that a status other than 2xx is: the API's own word that it failed. No known secret is repeated."""
     phrase = next((f" {each.phrase}" for each in HTTPStatus if each == status), "")
     said: dict[str, object] = {"error": f"HTTP {status}{phrase}", "http_status": status}
     if after_ms is not None:
         said["retry_after_ms"] = after_ms
     is_json = media_type.endswith(("/json", "+json"))
     if body.strip() and (is_json or not media_type or _TEXTS.fullmatch(media_type) is not None):
-        text = text_in(body, charset).strip()
-        # The longest first: another may be a part of it, and would leave the rest.
-        for secret in sorted(secrets, key=len, reverse=True):
-            if len(secret) >= _MIN_SECRET:
-                text = text.replace(secret, "…")
-        said["body"] = text if len(text) <= MAX_REFUSAL_CHARS else f"{text[:MAX_REFUSAL_CHARS]}…"
-        if is_json and len(text) <= MAX_REFUSAL_CHARS:
-            # What is no JSON is shown as the text that it is.
-            with contextlib.suppress(msgspec.DecodeError, RecursionError):
-                said["body"] = _decode(text)
+        said["body"] = _readable(text_in(body, charset).strip(), masker, is_json=is_json)
     return Answer(_encode(said).decode(), is_error=True)
+
+
+def _readable(text: str, masker: Masker, *, is_json: bool) -> object:
+    """A refusal's body as a model may read it: its JSON, or the beginning of its text."""
+    if is_json and len(text) <= MAX_REFUSAL_CHARS:
+        try:
+            return masker.mask_value(_decode(text))
+        except (msgspec.DecodeError, RecursionError):
+            pass  # it is shown as the text that it is
+    shown = text[:MAX_REFUSAL_CHARS]
+    # No escape hides a secret from the masker; JSON that is not labelled so stays as it was written.
+    shown = _ESCAPE.sub(_unescaped, shown) if is_json else masker.mask_json(shown)
+    return masker.mask_cut(shown) + ("…" if len(text) > MAX_REFUSAL_CHARS else "")
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return escape[2] or chr(int(escape[1], 16))

@@ -18,7 +18,7 @@ from tooldispatchd.toolbox.encodings import encoding_of
 PageForm = Literal["markdown", "text", "raw"]
 # Where browsers look for it (WHATWG, "Encoding sniffing").
 _DECLARED_BYTES: Final = 1024
-_DECLARED: Final = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
+_DECLARED: Final = re.compile(rb"""(?:charset|encoding)\s*+=\s*+(?:["']\s*+)?([\w.:-]{1,40})""", re.IGNORECASE)
 _TITLE: Final = re.compile(r"<title[^>]{0,200}>([^<]{1,1000})", re.IGNORECASE)
 _HTML: Final = re.compile(rb"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _ASIDE: Final = (

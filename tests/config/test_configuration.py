@@ -257,6 +257,13 @@ def test_a_directory_is_no_configuration(tmp_path: Path) -> None:
         load_catalog(tmp_path, {})
 
 
+def test_a_pipe_is_no_configuration_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(ConfigError, match=r"^cannot read .*/pipe\.toml: it is not a regular file$"):
+        load_catalog(tmp_path / "pipe.toml", {})
+    assert load_catalog(Path("/dev/null"), {}).tools == {}
+
+
 def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
     file = tmp_path / "t.toml"
     file.touch()

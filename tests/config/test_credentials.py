@@ -95,7 +95,7 @@ def test_what_is_no_file_is_refused_without_waiting_and_leaves_no_descriptor(tmp
     before = len(list(Path("/proc/self/fd").iterdir()))
     why = "cannot read the token's file: "
     assert whys(taken({"token_file": str(tmp_path / "pipe")})) == [f"{why}it is not a regular file"]
-    assert whys(taken({"token_file": str(tmp_path)})) == [f"{why}it is not a regular file"]
+    assert whys(taken({"token_file": str(tmp_path)})) == [f"{why}Is a directory"]
     assert whys(taken({"token_file": "/dev/zero"})) == [f"{why}it is not a regular file"]
     assert whys(taken({"token_file": str(tmp_path / "none")})) == [f"{why}No such file or directory"]
     assert whys(taken({"token_file": "a\0b"})) == [f"{why}no file can have this name"]

@@ -48,7 +48,7 @@ def test_files_that_can_be_used_are_fine(pem: Path, lines: list[str]) -> None:
     ("lines", "said"),
     [
         (['ca = "gone.pem"'], [CA_MISSING]),
-        (['ca = "."'], ["t.toml:3: mcp.a.ca: cannot read the certificate's file: it is not a regular file"]),
+        (['ca = "."'], ["t.toml:3: mcp.a.ca: cannot read the certificate's file: Is a directory"]),
         (['ca = "none.pem"'], ["t.toml:3: mcp.a.ca: there is no PEM certificate in this file"]),
         (['ca = "own.key"'], ["t.toml:3: mcp.a.ca: there is no PEM certificate in this file"]),
         (['cert = "none.pem"'], ["t.toml:3: mcp.a.cert: there is no PEM certificate in this file"]),

@@ -143,7 +143,7 @@ token_file = "${EMPTY}"
 cannot use t.toml: 3 problems
 t.toml:3: mcp.a.token_file: cannot read the token's file: No such file or directory
     seen a string
-t.toml:6: mcp.b.token_file: cannot read the token's file: it is not a regular file
+t.toml:6: mcp.b.token_file: cannot read the token's file: Is a directory
     seen a string
 t.toml:9: mcp.c.token_file: is empty once its variables are in place
     seen a string""",
@@ -164,7 +164,7 @@ url = "https://docs.example/mcp"
 cannot use t.toml: 2 problems
 t.toml:3: mcp.a.token_file: cannot read the token's file: No such file or directory
     seen a string
-t.toml:6: mcp.b.token_file: cannot read the token's file: it is not a regular file
+t.toml:6: mcp.b.token_file: cannot read the token's file: Is a directory
     seen a string""",
     ),
     "a token that is no text": (

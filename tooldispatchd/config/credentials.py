@@ -7,7 +7,6 @@ report knows.
 """
 
 import grp
-import os
 import pwd
 import re
 import stat
@@ -29,7 +28,7 @@ from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
 from tooldispatchd.config.key_patterns import Pattern, Table, entries, places
 from tooldispatchd.config.listen_values import MAX_ACCOUNT
-from tooldispatchd.config.stamps import note
+from tooldispatchd.config.regular_files import read_regular
 
 # A PEM file with an RSA key of 16,384 bits has some 13 KiB, and may hold its certificates.
 MAX_KEY_CHARS: Final = 64 * KIB
@@ -253,23 +252,13 @@ def read_secret_file(path: str, max_bytes: int, *, what: str) -> tuple[str, int]
     Bytes that are not UTF-8 become lone surrogates. Of a file over `max_bytes` a little more than that is read, so that
     whoever looks at the text finds it too long.
     """
-    note(FilePath(path))
     try:
-        # A pipe or a terminal would be waited for.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        try:
-            mode = os.fstat(descriptor).st_mode
-            # One more than a newline at the end may add.
-            content = os.read(descriptor, max_bytes + 3) if stat.S_ISREG(mode) else None
-        finally:
-            os.close(descriptor)
+        content, mode = read_regular(FilePath(path), max_bytes)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "no file can have this name"
         raise SecretError(f"cannot read the {what}'s file: {why}") from None
-    if content is None:
-        raise SecretError(f"cannot read the {what}'s file: it is not a regular file")
     text = content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
-    return text, stat.S_IMODE(mode)
+    return text, mode
 
 
 def _kind(key: str) -> tuple[str, int]:

@@ -12,7 +12,7 @@ from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.config.expansion import expand_file
 from tooldispatchd.config.key_patterns import Table
-from tooldispatchd.config.stamps import note
+from tooldispatchd.config.regular_files import read_regular
 
 
 class UnusableFileError(Exception):
@@ -41,10 +41,8 @@ def read_text(path: FilePath, max_bytes: int) -> str:
 
 def read_bytes(path: FilePath, max_bytes: int) -> bytes:
     """The content of a file; raises `UnusableFileError`."""
-    note(path)
     try:
-        with path.open("rb") as file:
-            content = file.read(max_bytes + 1)
+        content, _ = read_regular(path, max_bytes)
         changeable = why_exposed(str(path))
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)

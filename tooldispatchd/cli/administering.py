@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=dialogue.seconds,
         default=TIMEOUT_S,
         metavar="SECONDS",
-        help=f"give up on a daemon that is silent for so long ({TIMEOUT_S:g})",
+        help=f"give up on an answer that takes longer ({TIMEOUT_S:g})",
     )
     parser.add_argument(
         "--color", choices=dialogue.CHOICES, default="auto", help="colours: on a terminal, unless NO_COLOR"

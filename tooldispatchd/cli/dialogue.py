@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, Final, TextIO
 
 from tooldispatchd.client.duplex import Duplex
@@ -126,6 +127,7 @@ class Dialogue:
         self._heard: deque[Line] = deque()
         self._heard_at = time.monotonic()
         self._has_pinged = False
+        self._answer_by = inf
         if is_starting:
             # The answer says that the daemon has started: `ready` may take as long as its servers do.
             self._ping()
@@ -140,11 +142,18 @@ class Dialogue:
         self._duplex.write(text.encode() + b"\n")
 
     def administer(self, ask: str, fields: Mapping[str, object]) -> Line:
-        """The value of an administrator's line; raises as `hear`. Fields that are None are left out."""
+        """The value of an administrator's line; raises as `hear`. Fields that are None are left out.
+
+        The answer itself must come in time: a daemon that reads its configuration for ever still answers pings.
+        """
         line: Line = {"__port": "admin_req", "id": "1", "ask": ask}
         line |= {name: said for name, said in fields.items() if said is not None}
         self._duplex.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
-        value = self.until("admin_resp").get("value")
+        self._answer_by = time.monotonic() + self._timeout_s
+        try:
+            value = self.until("admin_resp").get("value")
+        finally:
+            self._answer_by = inf
         return value if isinstance(value, dict) else {}
 
     def follow(self, ask: str, fields: Mapping[str, object]) -> Iterator[tuple[Line, int]]:
@@ -164,9 +173,9 @@ class Dialogue:
             # It is pinged after half of its time.
             until = self._heard_at + (self._patience_s if self._has_pinged else self._patience_s / 2)
             try:
-                chunk = self._duplex.exchange(until)
+                chunk = self._duplex.exchange(min(until, self._answer_by))
             except TimeoutError:
-                if self._has_pinged:
+                if self._has_pinged or time.monotonic() >= self._answer_by:
                     raise NoDaemonError(f"the daemon did not answer within {self._patience_s:g} s") from None
                 self._ping()
                 continue

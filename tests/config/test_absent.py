@@ -13,6 +13,15 @@ def said(directory: Path, text: str, environ: dict[str, str] | None = None) -> l
     return absent(load_catalog(file, environ), environ)
 
 
+def test_a_program_without_the_right_to_execute_it_is_said_to_lack_that(tmp_path: Path) -> None:
+    (tmp_path / "tool.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "tool.sh").chmod(0o644)
+    text = '[tools.t]\ncommand = ["./tool.sh"]\n[tools.u]\ncommand = ["tool.sh"]\n'
+    why = "this file may not be executed: chmod +x makes it a program"
+    told = said(tmp_path, text, {"PATH": f"/usr/bin:{tmp_path}"})
+    assert told == [f"tools.t.command: {why}", f"tools.u.command: {why}"]
+
+
 def test_what_is_there_is_not_told_of(tmp_path: Path) -> None:
     text = """\
 agent_command = ["sh"]
@@ -71,12 +80,6 @@ def test_a_program_is_looked_for_in_the_path_that_the_server_gets(tmp_path: Path
     assert said(tmp_path, f'{table}env = {{ PATH = "{tmp_path}" }}\n') == []
     assert said(tmp_path, table, {"PATH": str(tmp_path)}) == []
     assert said(tmp_path, f'{table}cwd = "."\nenv = {{ PATH = "." }}\n') == []
-
-
-def test_a_file_that_may_not_be_run_is_no_program(tmp_path: Path) -> None:
-    (tmp_path / "x").write_text("")
-    (tmp_path / "x").chmod(0o644)
-    assert said(tmp_path, '[mcp.a]\ncommand = "./x"\n') == ["mcp.a.command: there is no such program"]
 
 
 def test_a_server_that_is_not_enabled_may_lack_everything(tmp_path: Path) -> None:

@@ -77,18 +77,20 @@ def program_of(spec: McpSpec | ToolSpec | ProcessSpec) -> str | None:
     return spec.command[0] if isinstance(spec.command, tuple) else spec.command
 
 
-def find_program(program: str, directory: str, path: str) -> str | None:
-    """The file that a child in `directory` with `path` as its PATH would run; None where there is none."""
+def find_program(program: str, directory: str, path: str, mode: int = os.F_OK | os.X_OK) -> str | None:
+    """The file that a child in `directory` with `path` as its PATH would run; None where none has the access `mode`."""
     # An absolute program stays what it is, and relative entries of PATH start where the child does.
     name = str(Path(directory).absolute() / program) if "/" in program else program
     entries = (str(Path(directory) / entry) for entry in path.split(os.pathsep))
-    return shutil.which(name, path=os.pathsep.join(entries))
+    return shutil.which(name, mode, os.pathsep.join(entries))
 
 
 def _no_program(program: str, directory: str, path: str) -> list[str]:
     """What is to be said where a child in `directory` with `path` as its PATH would not find the program."""
     if find_program(program, directory, path) is not None:
         return []
+    if find_program(program, directory, path, os.F_OK) is not None:
+        return ["command: this file may not be executed: chmod +x makes it a program"]
     in_path = "" if "/" in program.partition(" ")[0] else " in PATH"
     more = "; what follows the program's name belongs in args" if len(program.split()) > 1 else ""
     return [f"command: there is no such program{in_path}{more}"]

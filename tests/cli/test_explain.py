@@ -51,6 +51,14 @@ def test_a_fault_is_explained_as_it_was_seen(seen: object, capsys: pytest.Captur
     assert out.endswith('this one:\n    it took too long\n    limit_ms: 50\n    stage: "run"\n')
 
 
+@pytest.mark.parametrize("begun", ["", "tooldispatchd: "])
+def test_a_fault_is_explained_as_a_command_tells_it(begun: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_explain(f"{begun}unknown_target: there is no such job\n") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("unknown_target: ")
+    assert out.endswith("this one:\n    there is no such job\n")
+
+
 def test_a_fault_may_come_on_stdin() -> None:
     words = [sys.executable, "-m", "tooldispatchd", "explain", "-"]
     done = subprocess.run(words, input=json.dumps(TIMEOUT) + "\n", capture_output=True, text=True, check=True)

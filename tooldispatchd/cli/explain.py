@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import shutil
 import sys
 import textwrap
@@ -21,6 +22,10 @@ MAX_WIDTH: Final = 100
 MAX_CHARS: Final = 16 * 1024 * 1024
 # Those that say where it belongs, and not what happened.
 _ENVELOPE: Final = frozenset({"__port", "agent", "line", "id", "error", "category", "detail"})
+
+
+# On stderr, as in "tooldispatchd: unknown_target: there is no such job".
+_TOLD: Final = re.compile(r"\s*(?:tooldispatchd: )?(?P<error>[a-z_]+): (?P<detail>.*\S)", re.DOTALL)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def fault_of(text: str) -> dict[str, object] | None:
-    """The fault that a text holds as JSON: a `fault` line, an answer with one in its `content`, or the fault alone.
+    """The fault that a text holds: as JSON in a `fault` line, in an answer's `content` or alone; or as commands say it.
 
     None where it holds none.
     """
@@ -58,7 +63,8 @@ def fault_of(text: str) -> dict[str, object] | None:
         if isinstance(said, dict) and "error" not in said and isinstance(said.get("content"), str):
             said = json.loads(said["content"])
     except (ValueError, RecursionError):
-        return None
+        told = _TOLD.match(text)
+        return None if told is None else told.groupdict()
     return said if isinstance(said, dict) and isinstance(said.get("error"), str) else None
 
 

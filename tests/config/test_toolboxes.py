@@ -48,6 +48,15 @@ def test_a_second_one_has_a_prefix_a_place_and_a_state_of_its_own() -> None:
     assert second["state"] == "manuals.files"
 
 
+def test_a_workspace_that_is_not_there_is_named_with_its_key(tmp_path: Path) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text('[toolbox.files]\ntools = ["read"]\nworkspace = "/none"\n')
+    with pytest.raises(ConfigError) as caught:
+        load_catalog(file, {})
+    why = "toolbox.files.workspace: cannot enter this directory: No such file or directory"
+    assert str(caught.value).splitlines()[1:] == [f"{file}:3: {why}", '    seen "/none"']
+
+
 def test_a_cache_counts_for_those_of_its_tools_that_change_and_keep_nothing() -> None:
     tools, _ = made({"toolbox": {"files": {"cache": "5m", "tools": ["read", "write", "list", "grep"]}}})
     assert [name for name, tool in tools.items() if "cache" in tool] == ["list", "grep"]

@@ -248,7 +248,9 @@ class Sources:
         if problem.path[:2] not in self.made:
             return problem
         allowed = 'pip install "tooldispatchd[toolbox]" brings it' if _LACKING in problem.why else problem.allowed
-        return msgspec.structs.replace(problem, path=self.origin(problem.path), value=UNSET, allowed=allowed)
+        # Of one key that is written under another name, what was seen is the same.
+        value = problem.value if problem.path in self.made else UNSET
+        return msgspec.structs.replace(problem, path=self.origin(problem.path), value=value, allowed=allowed)
 
     def _finding(self, problem: Problem) -> Finding:
         place, why = self.plumb.place_of(problem.path), problem.why

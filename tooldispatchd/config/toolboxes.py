@@ -145,6 +145,8 @@ def take_toolboxes(table: Table, secrets: Mapping[tuple[str, str], str]) -> Made
             continue
         for name, tool in offered.items():
             tools[name], places["tools", name] = tool, box.path
+            if "workspace" in box.table:
+                places["tools", name, "cwd"] = (*box.path, "workspace")
     table.pop("toolbox", None)
     problems += _builtin_tools(tools)
     problems += _offer(table, made)

@@ -41,6 +41,7 @@ def test_functions_and_static_and_class_methods_are_found(modules: Path) -> None
     ("path", "told"),
     [
         ("lost_toolz:make", ("there is no module lost_toolz", "lost_tools:make")),
+        ("lost_boots:make", ("there is no module lost_boots", None)),
         ("lost_tools:mkae", ("the module lost_tools has no mkae", "lost_tools:make")),
         ("lost_tools:Shape.lime", ("lost_tools:Shape has no lime", "lost_tools:Shape.line")),
         ("lost_tools:nothing_like_it", ("the module lost_tools has no nothing_like_it", None)),

@@ -14,6 +14,9 @@ from collections.abc import Iterable
 # Of what a module said when it failed, and of the sentence that says so.
 MAX_LINE = 400
 MAX_WORDS = 800
+# How much a name is like the one that was meant: difflib's own measure; and of one letter in seven.
+LIKENESS = 0.6
+ONE_SLIP = 0.85
 
 
 class FunctionError(Exception):
@@ -68,7 +71,9 @@ def _import(name: str, names: str) -> object:
         places = getattr(sys.modules.get(parent), "__path__", None) if parent else None
         if parent and places is None:
             raise FunctionError(f"{parent} is a module and no package, so that there is no {missing}") from error
-        meant = _nearest(last, {module.name for module in pkgutil.iter_modules(places)})
+        # Among hundreds of installed modules one that is a little alike is always found.
+        likeness = LIKENESS if parent else ONE_SLIP
+        meant = _nearest(last, {module.name for module in pkgutil.iter_modules(places)}, likeness)
         above, below = f"{parent}." if parent else "", name[len(missing) :]
         nearest = None if meant is None else f"{above}{meant}{below}:{names}"
         raise FunctionError(f"there is no module {missing}", nearest) from error
@@ -77,5 +82,5 @@ def _import(name: str, names: str) -> object:
         raise FunctionError(f"cannot import {name}: {last_line(error)}") from error
 
 
-def _nearest(name: str, known: Iterable[str]) -> str | None:
-    return next(iter(difflib.get_close_matches(name, sorted(known), 1)), None)
+def _nearest(name: str, known: Iterable[str], likeness: float = LIKENESS) -> str | None:
+    return next(iter(difflib.get_close_matches(name, sorted(known), 1, likeness)), None)

@@ -10,7 +10,8 @@ CONFIG = "\n".join(
         '[tools.echo]\ntype = "string -> string"\ninline = "id"',
         '[tools.slow]\ntype = "json -> json"\ncommand = ["sleep", "9"]',
         server("broken", "dies_at_start"),
-        '[agents.default]\ntools = ["echo", "slow"]\nmcp = ["broken"]\njobs = false',
+        server("tidy", "echo"),
+        '[agents.default]\ntools = ["echo", "slow"]\nmcp = ["broken", "tidy"]\njobs = false',
         "[limits]\nin_flight = 1\nwaiting = 1",
     ]
 )
@@ -32,13 +33,24 @@ def test_a_fault_that_is_known_when_the_call_comes_counts_and_is_logged_as_an_an
         with daemon.agent() as agent:
             agent.hello("default")
             assert agent.ask("echo", "hi")["content"] == '"hi"'
+            assert agent.ask("tidy:echo", {})["is_error"] is False
             for name in ("no-such-tool", "broken:find"):
                 assert agent.ask(name, {})["fault"]
             agent.say({"__port": "tool_req", "id": "b", "name": "echo", "input": "hi", "background": True})
             assert agent.hear()["fault"]
-        assert closed(daemon) == (4, 3)
-        told = [(line["tool"], line["is_error"]) for line in events(daemon, "call answered")]
-    assert told == [("echo", False), ("no-such-tool", True), ("broken:find", True), ("echo", True)]
+            agent.say({"__port": "admin_req", "id": "a", "ask": "calls"})
+            ended = [call["tool"] for call in agent.hear()["value"]["ended"]]
+        assert closed(daemon) == (5, 3)
+        told = [(line["tool"], line.get("server"), line["is_error"]) for line in events(daemon, "call answered")]
+    assert told == [
+        ("echo", None, False),
+        ("tidy:echo", "tidy", False),
+        ("no-such-tool", None, True),
+        ("broken:find", None, True),
+        ("echo", None, True),
+    ]
+    # The first was answered in the moment it came, and is in no list, though somebody hears of single calls.
+    assert ended == ["tidy:echo", "no-such-tool", "broken:find", "echo"]
 
 
 def test_a_call_for_which_there_is_no_room_counts(tmp_path: Path) -> None:

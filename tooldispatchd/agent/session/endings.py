@@ -3,12 +3,13 @@
 from time import time
 from typing import Protocol
 
+from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.faults import SHOWN_NAME
 from tooldispatchd.agent.runtime import DaemonState
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit
-from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.calls.outcome import Outcome, log_fields
 from tooldispatchd.calls.recent import RecentCall
 from tooldispatchd.calls.tally import outcome_word
 from tooldispatchd.wire.session import SessionMachine
@@ -28,9 +29,25 @@ def note_ended(
     session: EndingSession, state: DaemonState, call: AuditedCall, outcome: Outcome, *, took_s: float, plan: Plan | None
 ) -> None:
     """A request was answered, after so long; `plan` is None where no tool was found for it."""
-    lineage = session.lineage
     state.tallies.of(plan).note(outcome, took_s)
-    recent = RecentCall(
+    # Whether anybody hears of single calls makes no difference: one that was answered in its moment is not kept.
+    if plan is None or plan.now is None or isinstance(call, AgentCall):
+        state.recent.note(_recent(session, call, outcome, took_s=took_s, plan=plan))
+    if session.audit is not None:
+        session.audit.note(call, outcome, took_s, plan)
+
+
+def fields_of(call: AuditedCall, outcome: Outcome, *, took_s: float, plan: Plan | None) -> dict[str, object]:
+    """The fields of the log for a request that was answered; with the server of its tool, as other lines have it."""
+    server = {"server": plan.provider} if plan is not None and plan.kind == "mcp" else {}
+    return {"id": call.id, "tool": call.name, **server, **log_fields(outcome), "took_s": round(took_s, 6)}
+
+
+def _recent(
+    session: EndingSession, call: AuditedCall, outcome: Outcome, *, took_s: float, plan: Plan | None
+) -> RecentCall:
+    lineage = session.lineage
+    return RecentCall(
         session=session.number,
         id=call.id,
         # Whatever its agent called it.
@@ -45,6 +62,3 @@ def note_ended(
         parent=None if lineage is None else lineage.parent,
         root=None if lineage is None else lineage.account.number,
     )
-    state.recent.note(recent)
-    if session.audit is not None:
-        session.audit.note(call, outcome, took_s, plan)

@@ -23,7 +23,7 @@ from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, r
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.changes import Changes
-from tooldispatchd.agent.session.endings import note_ended
+from tooldispatchd.agent.session.endings import fields_of, note_ended
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
@@ -35,7 +35,7 @@ from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit, audit_
 from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.order import group_size
-from tooldispatchd.calls.outcome import Outcome, log_fields
+from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.wire.faults import Code, Fault
@@ -373,7 +373,7 @@ class Session:
             self._formers.note_end(call)
         note_ended(self, self._runtime.state, call, outcome, took_s=took_s, plan=plan)
         if self._log.tells_calls:
-            self._log.debug("call answered", id=call.id, tool=call.name, **log_fields(outcome), took_s=round(took_s, 6))
+            self._log.debug("call answered", **fields_of(call, outcome, took_s=took_s, plan=plan))
 
     def _calls(self) -> InFlight:
         if self.in_flight is None:

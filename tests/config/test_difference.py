@@ -7,7 +7,7 @@ import pytest
 
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.config.configuration import load_catalog
-from tooldispatchd.config.difference import are_same
+from tooldispatchd.config.difference import are_same, differences
 
 WRITTEN: Final = """
 [types]
@@ -39,6 +39,18 @@ def read(directory: Path, text: str = WRITTEN, secret: str = "hushhush") -> Cata
     file.write_text(text)
     file.chmod(0o600)
     return load_catalog(file, {"SECRET": secret})
+
+
+def test_of_variables_and_headers_each_name_is_told_of_and_no_value(tmp_path: Path) -> None:
+    before = read(tmp_path)
+    other = WRITTEN.replace('env = { A = "1"', 'env = { A = "2", B = "3"')
+    told = differences(before, read(tmp_path, other, "othersecret"))
+    assert [line for line in told if ".env" in line] == [
+        "mcp.docs.env.A: changed",
+        "mcp.docs.env.TOKEN: changed",
+        "mcp.docs.env.B: new",
+    ]
+    assert not any("secret" in line for line in told)
 
 
 def test_the_same_read_twice_is_the_same(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.config.config_report import MAX_SHOWN, printable, rest_of
 
-# Below a table of a name: a server's environment, say. What differs within one is told as one difference.
+# Below a table of a name: what a tool's input is, say. What differs within one is told as one difference.
 MAX_DEPTH: Final = 3
+# But of these tables each name is told of: no name is a secret, and one of many has changed.
+NAMED: Final = frozenset({"env", "headers"})
 
 
 def differences(before: Catalog, after: Catalog) -> list[str]:
@@ -66,7 +68,8 @@ def _in_tables(before: Mapping[str, object], after: Mapping[str, object], above:
             old, new = before[key], after[key]
             if old == new:
                 continue
-            if isinstance(old, dict) and isinstance(new, dict) and len(path) < MAX_DEPTH:
+            is_told_apart = len(path) < MAX_DEPTH or (len(path) == MAX_DEPTH and key in NAMED)
+            if isinstance(old, dict) and isinstance(new, dict) and is_told_apart:
                 yield from _in_tables(old, new, path)
             elif isinstance(old, bool | int | float) and isinstance(new, bool | int | float):
                 yield f"{where}: {msgspec.json.encode(old).decode()} → {msgspec.json.encode(new).decode()}"

@@ -61,9 +61,9 @@ def family_of(daemon: Daemon) -> bytes:
 
 
 def stop(daemon: Daemon) -> None:
-    """Send SIGTERM and wait until the daemon drains: its path is gone then."""
+    """Send SIGTERM and wait until the daemon drains."""
     daemon.process.send_signal(signal.SIGTERM)
-    until(lambda: not daemon.path.exists())
+    until(lambda: daemon.logged("daemon draining") == 1)
 
 
 # --- signals ---
@@ -85,6 +85,12 @@ def test_a_running_call_has_its_grace_and_a_new_one_gets_draining(tmp_path: Path
         stop(daemon)
         refused = agent.ask("echo", "late")
         assert '"error":"draining"' in refused["content"]
+        # Who comes now may look on, and holds nothing up.
+        with daemon.agent() as operator:
+            assert '"error":"draining"' in operator.ask("echo", "late")["content"]
+            operator.say({"__port": "admin_req", "id": "a", "ask": "status"})
+            status = operator.hear()["value"]
+            assert (status["state"], status["calls"]["in_flight"]) == ("draining", 1)
         (tmp_path / "told").touch()
         answer = agent.hear()
         assert (answer["id"], answer["content"]) == ("running", "1")

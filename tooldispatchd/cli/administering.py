@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tooldispatchd.cli import dialogue
-from tooldispatchd.cli.dialogue import Dialogue, Line
+from tooldispatchd.cli.dialogue import CommandRefusedError, Dialogue, Line
 
 # A daemon answers within milliseconds.
 TIMEOUT_S: Final = 5.0
@@ -99,7 +99,12 @@ def administer(arguments: argparse.Namespace, act: Callable[[Dialogue], int]) ->
         # A session starts the servers of its profile: without a profile none is needed.
         if hello["profile"] is not None:
             daemon.say("hello", hello)
-            daemon.until("ready")
+            try:
+                daemon.until("ready")
+            except CommandRefusedError as refused:
+                # It opens no session any more, and still knows who administers it.
+                if refused.code != "draining":
+                    raise
         return act(daemon)
 
     return dialogue.talk(arguments, opened)

@@ -3,8 +3,9 @@
     background ── timer, front, signals, reloads
     home ─────── sessions (each with its own nursery), channels on streams
 
-At the first SIGTERM or SIGINT the doors close and new requests get `draining`; what runs has `grace_s`, then what is
-left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. A second signal kills every child and exits 1.
+At the first SIGTERM or SIGINT agents are let in no more and new requests get `draining`; what runs has `grace_s`, then
+what is left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. Administrators may look on until then. A
+second signal kills every child and exits 1.
 A daemon that another one takes over has its channels for `grace_s` as if nothing had happened, then it drains.
 SIGHUP reads the configuration anew (`reloading`), unless it is that of the daemon's own terminal, which is gone: that
 ends it like SIGTERM. SIGUSR1 and SIGUSR2 are ignored.
@@ -132,6 +133,8 @@ class Daemon:
         self.places: Final = OpenPlaces(front, handed, notifier, self._accept, self._renew)
         self._scrapes = ScrapeSide(self, latest, runtime.services.home)
         self._hosts: set[ChannelHost] = set()
+        # Those without an agent in a daemon that drains: it does not wait for them.
+        self._watchers: set[ChannelHost] = set()
         self._channels: set[Channel | StreamChannel] = set()
         self._pairs = 0
         self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
@@ -219,7 +222,7 @@ class Daemon:
         channel = Channel(self._front, SocketWire(connection), self._state.memory.share(visitor.uid))
         host = self._host(channel, door.entrance, visitor)
         channel.open(host, closed=partial(self._connection_closed, channel, visitor.uid))
-        self._hosts.add(host)
+        (self._watchers if self._state.is_draining else self._hosts).add(host)
         self._channels.add(channel)
 
     def _open_late(self, door: Door, connection: socket.socket, visitor: Visitor) -> None:
@@ -261,6 +264,7 @@ class Daemon:
 
     def _host_closed(self, host: ChannelHost) -> None:
         self._hosts.discard(host)
+        (self._watchers.add if host.is_staying else self._watchers.discard)(host)
         self._check_emptied()
 
     def _channel_closed(self, channel: Channel | StreamChannel) -> None:
@@ -279,7 +283,7 @@ class Daemon:
             self.stop()
 
     def _check_emptied(self) -> None:
-        if not self._hosts and not self._channels:
+        if not self._hosts and len(self._channels) == len(self._watchers):
             self._emptied.set()
             # Taken over, it waits for web processes, which may come in with whom it has accepted.
             if self._leaving.is_set() and not self._web.is_serving:
@@ -390,14 +394,19 @@ class Daemon:
         self._notifier.stopping(self.status, within_s=grace_s + TEARDOWN_S + EXIT_S)
         self._log.info("daemon draining", sessions=self._state.open_sessions.total, grace_s=grace_s)
         self._state.is_draining = True
-        self.places.close()
+        self.places.drain()
         self._web.stop()
         self._emptied = trio.Event()
         await self._tell_hosts(ChannelHost.drain)
         self._check_emptied()
         with trio.move_on_after(grace_s):
             await self._emptied.wait()
+        self.places.close()
+        self._hosts |= self._watchers
+        self._watchers.clear()
+        self._emptied = trio.Event()
         await self._tell_hosts(ChannelHost.abandon)
+        self._check_emptied()
         # A peer that has not read its answers within the grace never will.
         for channel in list(self._channels):
             channel.give_up()

@@ -5,9 +5,9 @@ import time
 
 import msgspec
 import pytest
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.agent.fakes import ANYONE, OWN_USER, Agent, open_runtime
+from tests.agent.fakes import ANYONE, OWN_USER, Agent, code_of, open_runtime
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import AdminChannel, is_owner
 from tooldispatchd.agent.session.entrance import Visitor
@@ -18,6 +18,7 @@ from tooldispatchd.agent.setup import Setup
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config, ProfileSpec
 from tooldispatchd.wire.messages import AdminReq, AdminResp
+from tooldispatchd.wire.session import State
 
 
 class Recorded:
@@ -181,3 +182,39 @@ def test_an_owner_is_the_daemons_user_or_root_at_a_listening_socket_and_no_proce
         "a pair": is_owner(OWN_USER, own_uid=1000),
     }
     assert [who for who, may in found.items() if may] == ["own", "root"]
+
+
+async def test_an_administrator_looks_on_while_the_daemon_drains_and_an_agent_does_not(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_runtime(catalog(operator=ProfileSpec(admin=True))) as runtime:
+        side = administered(runtime)
+        before, other = Agent(runtime), Agent(runtime)
+        hello = {"__port": "hello", "profile": "operator"}
+        await before.say(hello, request("status"))
+        assert [port(await before.hear()) for _ in range(2)] == ["ready", "admin_resp"]
+        await other.say(hello)
+        assert port(await other.hear()) == "ready"
+        runtime.state.is_draining = True
+        for each in (before, other):
+            each.host.drain()
+        await wait_all_tasks_blocked()
+        # Its session has ended; and nothing is kept for one that has never asked.
+        assert (before.host.sessions[0].machine.state, before.host.is_staying) == (State.CLOSED, True)
+        assert await other.hear_all() == []
+        await before.say(request("calls"))
+        assert port(await before.hear()) == "admin_resp"
+        after, agent = Agent(runtime), Agent(runtime)
+        await after.say(hello, request("sessions"))
+        assert [code_of(await after.hear()), port(await after.hear())] == ["draining", "admin_resp"]
+        await agent.say({"__port": "hello"}, request("sessions"))
+        assert [code_of(line) for line in await agent.hear_all()] == ["draining", "not_allowed"]
+        for each in (before, after):
+            each.host.abandon()
+            assert await each.hear_all() == []
+    assert side.asked == ["status", "calls", "sessions"]
+
+
+def port(line: object) -> object:
+    assert isinstance(line, dict)
+    return line["__port"]

@@ -20,7 +20,7 @@ import trio
 from tooldispatchd.agent.calls.call import LARGE_BYTES
 from tooldispatchd.agent.faults import DRAINING, TOO_LATE, too_many
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.administration import NO_ADMINISTRATOR, AdminSide, is_owner
+from tooldispatchd.agent.session.administration import NO_ADMINISTRATOR, AdminSide
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.roster import UNKNOWN_AGENT, Roster
@@ -86,6 +86,7 @@ class Hearing(Enum):
 class ChannelHost:
     """See the module. `latest` gives the generation that a session which opens now is of.
 
+    `on_closed` is told that no agent is left here; of one that is staying it is told again when the channel closes.
     `entrance` is what the channel's listener admits, `visitor` the process at its other end. With a `lineage` it is the
     channel of an agent that another agent called (`subagents`).
     """
@@ -97,13 +98,12 @@ class ChannelHost:
         "_has_administered",
         "_hearing",
         "_heavy",
-        "_is_called",
         "_is_flooding",
-        "_is_owner",
         "_is_reading",
         "_is_resting",
         "_is_turn_over",
         "_machine",
+        "_may_stay",
         "_on_closed",
         "_outlet",
         "_owed",
@@ -143,9 +143,8 @@ class ChannelHost:
         self._on_closed = on_closed
         self._machine = ChannelMachine(runtime.setup.limits.max_line_bytes)
         self.visitor = visitor
-        self._is_called = lineage is not None
-        self._is_owner: bool | None = None  # until somebody wants to know
         self._has_administered = False
+        self._may_stay = self._state.is_draining
         # The bytes held of a line whose end has not come.
         self._half = Holding(self.share)
         self._was_half_refused = False
@@ -354,8 +353,15 @@ class ChannelHost:
         """Those that are there now."""
         return list(self._roster)
 
+    @property
+    def is_staying(self) -> bool:
+        """Whether the channel is kept for an administrator alone, while the daemon drains."""
+        is_kept = self._may_stay and self._hearing is Hearing.LISTENING and self._roster.is_empty
+        return is_kept and (self._has_administered or self._roster.sees_drain) and self.may_administer
+
     def drain(self) -> None:
-        """Take no more requests; what runs is finished."""
+        """Take no more requests; what runs is finished. Who administers the daemon here may look on until `abandon`."""
+        self._may_stay = True
         self._roster.is_closing = True
         for session in self._roster:
             session.end()
@@ -364,6 +370,7 @@ class ChannelHost:
 
     def abandon(self) -> None:
         """End what still runs and refuse all requests; the channel closes when nothing of its sessions is left."""
+        self._may_stay = False
         self._roster.is_closing = True
         self._give_up_heavy()
         for session in self._roster:
@@ -375,21 +382,12 @@ class ChannelHost:
     @property
     def may_administer(self) -> bool:
         """Whether who speaks here may see what the daemon does, and change it."""
-        setup = self.latest().setup
-        if self._is_called or self._services.admin is None:
-            return False
-        if setup.catalog.has_administrators:
-            # By the latest configuration, also where a session goes on under an older one.
-            profiles = setup.catalog.profiles
-            return any(name in profiles and profiles[name].admin for name in self.administrators)
-        if self._is_owner is None:
-            self._is_owner = is_owner(self.visitor, own_uid=setup.uid)
-        return self._is_owner
+        return self._services.admin is not None and self._roster.may_administer
 
     @property
     def administrators(self) -> tuple[str, ...]:
         """The profiles of its sessions that make it an administrator's."""
-        return tuple(session.profile for session in self._roster.administrators)
+        return self._roster.administrators
 
     @property
     def is_closed(self) -> bool:
@@ -440,6 +438,8 @@ class ChannelHost:
 
     def closed(self, agent: str | None) -> None:
         """A session is torn down; after the last one the channel closes, if no other can open."""
+        if self._has_administered and self._state.is_draining and self.may_administer:
+            self._roster.sees_drain = True
         farewell = self._roster.closed(agent).farewell
         if farewell is not None:
             self._machine.outgoing.append(Bye(agent, farewell.id))
@@ -453,7 +453,9 @@ class ChannelHost:
         if self._hearing is Hearing.CLOSED or self._is_reading or self._has_lines:
             return
         admin = self._admin
-        if self._roster.is_closing and self._roster.is_empty and (admin is None or not admin.owes(self)):
+        if self._roster.is_closing and self.is_staying:
+            self._on_closed(self)
+        elif self._roster.is_closing and self._roster.is_empty and (admin is None or not admin.owes(self)):
             self._hearing = Hearing.CLOSED
             if admin is not None:
                 admin.forget(self)

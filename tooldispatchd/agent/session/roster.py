@@ -15,6 +15,7 @@ from msgspec import UnsetType
 from tooldispatchd.agent.calls.sessionchannel import SessionChannel
 from tooldispatchd.agent.faults import DRAINING, too_many
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.administration import is_owner
 from tooldispatchd.agent.session.entrance import NOT_AUTHENTICATED, Entrance, Visitor, narrow_profile
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.session import Session
@@ -52,18 +53,20 @@ class Roster:
     """
 
     __slots__ = (
+        "_administering",
         "_failures",
         "_host",
+        "_is_owner",
         "_latest",
         "_lineage",
         "_outgoing",
         "_refusal",
         "_visitor",
-        "administrators",
         "entrance",
         "is_closing",
         "named",
         "own",
+        "sees_drain",
     )
 
     def __init__(
@@ -79,9 +82,12 @@ class Roster:
         self.own: Session | None = None
         self.named: dict[str, Session] = {}
         # Those of a profile that administers the daemon.
-        self.administrators: tuple[Session, ...] = ()
+        self._administering: tuple[Session, ...] = ()
+        self._is_owner: bool | None = None  # until somebody wants to know
         # Nobody may join any more: the input has ended, the daemon drains, or the channel was refused.
         self.is_closing = False
+        # The daemon drains, and somebody here has shown to be of a profile that administers it: no session says so now.
+        self.sees_drain = False
         self._latest = latest
         self._host: SessionChannel | None = host
         self._outgoing = outgoing
@@ -100,6 +106,25 @@ class Roster:
     def is_empty(self) -> bool:
         """Whether every session that was opened is closed."""
         return not self.named and (self.own is None or self.own.machine.state is State.CLOSED)
+
+    @property
+    def administrators(self) -> tuple[str, ...]:
+        """The profiles of the sessions that make it an administrator's channel."""
+        return tuple(session.profile for session in self._administering)
+
+    @property
+    def may_administer(self) -> bool:
+        """Whether who speaks here may see what the daemon does, and change it."""
+        setup = self._latest().setup
+        if self._lineage is not None:
+            return False
+        if setup.catalog.has_administrators:
+            # By the latest configuration, also where a session goes on under an older one.
+            profiles = setup.catalog.profiles
+            return self.sees_drain or any(name in profiles and profiles[name].admin for name in self.administrators)
+        if self._is_owner is None:
+            self._is_owner = is_owner(self._visitor, own_uid=setup.uid)
+        return self._is_owner
 
     def of(self, agent: str | None) -> Session | None:
         """The session that lines with this `agent` belong to."""
@@ -165,7 +190,7 @@ class Roster:
         """The channel is closed: let go of what holds this, so that all of it is freed at once."""
         self.own = self._host = None
         self.named.clear()
-        self.administrators = ()
+        self._administering = ()
 
     def shut_own(self) -> None:
         """The channel's own session was never opened, and its agent has said that it never will be."""
@@ -177,7 +202,7 @@ class Roster:
         session = self.own if agent is None else self.named.pop(agent)
         assert session is not None
         self._latest().state.open_sessions.leave(self._visitor.uid)
-        self.administrators = tuple(one for one in self.administrators if one is not session)
+        self._administering = tuple(one for one in self._administering if one is not session)
         is_own_over = self._refusal is not None or (self.own is not None and self.own.machine.state is State.CLOSED)
         if is_own_over and not self.named:
             # The channel's own session has answered everything, and there is no other.
@@ -198,8 +223,12 @@ class Roster:
         if isinstance(profile, Fault):
             return profile
         refusal = None if hello is None else refuse_form(hello.schemas)
+        is_whole = hello is None or isinstance(hello.spec, UnsetType)
+        if refusal is None and runtime.state.is_draining:
+            self.sees_drain = self.sees_drain or (is_whole and profile.admin)
+            refusal = DRAINING
         if refusal is None:
-            refusal = DRAINING if runtime.state.is_draining else self._no_room()
+            refusal = self._no_room()
         if refusal is not None:
             return refusal
         if hello is None or isinstance(hello.spec, UnsetType):
@@ -270,7 +299,7 @@ class Roster:
             self.named[agent] = session
         if profile.admin:
             # Before it opens: `ready` says so.
-            self.administrators = (*self.administrators, session)
+            self._administering = (*self._administering, session)
         session.open(self._visitor)
         return session
 

@@ -21,6 +21,8 @@ from tooldispatchd.front.front import Front
 
 # Their descriptors were given to the process, once.
 GIVEN: Final = frozenset({ListenKind.SYSTEMD, ListenKind.FD, ListenKind.STDIO})
+# At these the daemon knows which user connects.
+OWN_SOCKETS: Final = frozenset({ListenKind.UNIX, ListenKind.ABSTRACT})
 # Of a socket, once and for all.
 MADE_WITH: Final = ("mode", "owner")
 AFTER_START: Final = "takes effect when the daemon is started again"
@@ -147,6 +149,17 @@ class OpenPlaces:
         self.is_over = True
         for place in self._places.values():
             place.hand_over()
+
+    def drain(self) -> None:
+        """Let in only those who may look on: where metrics are read, and at the daemon's own Unix sockets.
+
+        Whoever connects to a socket that a service manager keeps is to wait there for the next daemon.
+        """
+        self.is_over = True
+        for spot, place in [*self._places.items()]:
+            if not place.place.is_metrics and (place.is_stored or place.place.kind not in OWN_SOCKETS):
+                place.close()
+                del self._places[spot]
 
     def close(self) -> None:
         """Let nobody in any more, at whatever place."""

@@ -21,6 +21,7 @@ class Running:
 
     def __init__(self) -> None:
         self.started_at = 0.0
+        self.drains_until: float | None = None
         self.listening: tuple[str, ...] = ("unix:/run/dispatch.sock",)
         self.channels = 1
         self.is_stopping = False

@@ -79,7 +79,9 @@ def test_an_idle_daemon_ends_at_a_signal_with_exit_code_0(tmp_path: Path, number
 
 
 def test_a_running_call_has_its_grace_and_a_new_one_gets_draining(tmp_path: Path) -> None:
-    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent:
+    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent, daemon.agent() as reader:
+        reader.say({"__port": "admin_req", "id": "log", "ask": "log"})
+        assert reader.hear()["__port"] == "admin_resp"
         start(daemon, agent, "until_told", "sh")
         run_id = family_of(daemon)
         stop(daemon)
@@ -91,10 +93,14 @@ def test_a_running_call_has_its_grace_and_a_new_one_gets_draining(tmp_path: Path
             operator.say({"__port": "admin_req", "id": "a", "ask": "status"})
             status = operator.hear()["value"]
             assert (status["state"], status["calls"]["in_flight"]) == ("draining", 1)
+            assert status["drain_left_s"] > 0
         (tmp_path / "told").touch()
         answer = agent.hear()
         assert (answer["id"], answer["content"]) == ("running", "1")
         assert agent.hear() == {"end": True}
+        # Who reads the log reads it to the end.
+        told = [note["value"]["event"] for note in iter(reader.hear, {"end": True})]
+        assert told[-1] == "session closed"
         assert daemon.process.wait(on_a_busy_machine(TEARDOWN_S)) == 0
         assert carriers(run_id) == set()
 

@@ -110,6 +110,11 @@ class LogSubscription:
 
     # --- the reader's side ---
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether lines are left to be sent."""
+        return bool(self._queued)
+
     async def run(self) -> None:
         """Send what comes, until it is ended, or the latest configuration has taken the right away."""
         try:
@@ -120,6 +125,8 @@ class LogSubscription:
                     self._arrived = trio.Event()
                     await trio.sleep(GATHER_S)
                     await self._send_queued()
+                    # The daemon may end, and have waited for the last of these.
+                    self._channel.answered()
         finally:
             self.end()
         await self._readers.tell_sessions()

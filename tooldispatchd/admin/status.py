@@ -104,6 +104,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     uid: int
     state: str
+    drain_left_s: float | None
+    """Null unless it drains: what runs is ended then."""
     started_at: float
     uptime_s: float
     listening: tuple[str, ...]
@@ -154,6 +156,7 @@ async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterabl
         pid=os.getpid(),
         uid=os.geteuid(),
         state="draining" if daemon.is_stopping else "serving",
+        drain_left_s=None if daemon.drains_until is None else max(0.0, round(daemon.drains_until - now, 3)),
         started_at=round(daemon.started_at, 3),
         uptime_s=round(now - daemon.started_at, 3),
         listening=daemon.listening,

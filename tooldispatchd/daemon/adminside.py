@@ -74,9 +74,11 @@ class AdminDoor:
             self._latest().services.home.start_soon(partial(self._serve, asked, channel, asking, line=line))
 
     def owes(self, channel: AdminChannel) -> bool:
-        """Tell whether a line of the channel is not answered yet."""
+        """Tell whether a line of the channel is not answered yet, or something of a subscription is left to be sent."""
         asking = self._asking.get(channel)
-        return asking is not None and bool(asking.open)
+        if asking is None:
+            return False
+        return bool(asking.open) or any(each.is_behind for each in asking.subscriptions.values())
 
     def dismiss(self, channel: AdminChannel) -> None:
         """End the subscriptions of a channel that is no administrator's any more; what it asked for is answered."""

@@ -139,6 +139,7 @@ class Daemon:
         self._pairs = 0
         self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
         self.started_at = time.time()
+        self.drains_until: float | None = None
         self.reload: Reload | None = None
         self.configuration: Callable[[], ReadConfiguration] | None = None
         self.turns = LongestTurn()
@@ -394,6 +395,7 @@ class Daemon:
         self._notifier.stopping(self.status, within_s=grace_s + TEARDOWN_S + EXIT_S)
         self._log.info("daemon draining", sessions=self._state.open_sessions.total, grace_s=grace_s)
         self._state.is_draining = True
+        self.drains_until = time.time() + grace_s
         self.places.drain()
         self._web.stop()
         self._emptied = trio.Event()

@@ -67,6 +67,10 @@ class AdminSubscription(Protocol):
     async def run(self) -> None:
         """Tell it, until it is ended or its channel loses the right to it."""
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is left to be sent; when nothing is any more, the channel has `answered`."""
+
     def end(self) -> None:
         """Tell nothing more. Idempotent."""
 
@@ -78,7 +82,7 @@ class AdminSide(Protocol):
         """Answer a line of a channel that may administer the daemon, now or later."""
 
     def owes(self, channel: AdminChannel) -> bool:
-        """Tell whether a line of the channel is not answered yet."""
+        """Tell whether a line of the channel is not answered yet, or something of a subscription is left to be sent."""
 
     def dismiss(self, channel: AdminChannel) -> None:
         """End the subscriptions of a channel that is no administrator's any more; what it asked for is answered."""
@@ -152,6 +156,8 @@ class RunningDaemon(CountedDaemon, Protocol):
 
     started_at: float
     """In seconds since 1970."""
+    drains_until: float | None
+    """When what still runs is ended; likewise, and None unless it drains."""
 
     @property
     def listening(self) -> tuple[str, ...]: ...

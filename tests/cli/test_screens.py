@@ -77,27 +77,27 @@ def test_the_screen_of_a_busy_daemon() -> None:
         "daemon     serving for 1 d 2 h, version 0.1.0, pid 71, uid 1000",
         "listening  unix:/run/dispatch.sock",
         "sessions   2 of 20000, 17 in all; 3 channels",
-        "calls      1 in flight, 0 of them wait, 0 are jobs; 230 answered, 2 with a fault",
+        "calls      1 in flight, 0 waiting, 0 jobs; 230 answered, 2 with a fault",
         "servers    20 up, 1 opening, 2 dead",
-        "processes  3 children; 1 of 8 places, 0 wait; 2 launchers, 1 warm parents",
+        "processes  3 child processes; 1 of 8 places, 0 wait; 2 launchers, 1 warm parent",
         "memory     87.9 KiB of 512.0 MiB held, 52.5 MiB resident",
         "           most: uid 1000 78.1 KiB",
         "near       processes 7 of 8",
         "loop       longest turn 2.1 ms: front",
-        "log        info; 12 lines lost",
-        "audit      3 records lost",
+        "log        info; lines lost: 12",
+        "audit      records lost: 3",
         "",
         "agent    session  profile  uid   pid  age    calls  oldest",
         "ada [2J  2        p        0          2 h    1      2 s",
-        "         1        default  1000  9    1 min  0",
+        "agent    1        default  1000  9    1 min  0",
         "",
         "server                state  of           revision    tools  restarts  calls",
-        "a server with a lon…  dead   12 sessions              0      4         0",
+        "a server w…long name  dead   12 sessions              0      4         0",
         "steady                up     session 1    2025-11-25  3      0         1",
         "it ended with exit code 3, and then said a great deal about the reasons for whi…",
         "",
-        "failing     calls  errors  faults  p50     p95      longest",
-        "fetch[red]  9      1       2       1.5 ms  1200 ms",
+        "failing     calls  errors  faults  p50     p95    longest",
+        "fetch[red]  9      1       2       1.5 ms  1.2 s",
     ]
 
 
@@ -110,6 +110,14 @@ def test_what_is_as_it_should_be_takes_no_room() -> None:
     ]
 
 
+def test_a_daemon_that_drains_says_what_it_waits_for() -> None:
+    draining = {"state": "draining", "uptime_s": 60.0, "drain_left_s": 40.0, "sessions": {"open": 1}}
+    assert drawn({"status": {**STATUS, **draining}})[:2] == [
+        "daemon     draining, started 1 min ago, version 0.1.0, pid 71, uid 1000",
+        "waits for  1 call of 1 session, for 40 s more at most",
+    ]
+
+
 def test_no_screen_is_wider_than_its_terminal() -> None:
     for width in (40, 80, 200):
         lines = drawn({"status": STATUS, "sessions": SESSIONS * 9, "servers": SERVERS * 9}, width)
@@ -118,5 +126,7 @@ def test_no_screen_is_wider_than_its_terminal() -> None:
 
 
 def test_spans_and_sizes_are_in_units_of_their_own() -> None:
-    assert [span(seconds) for seconds in (0, 59.6, 3600, 90061)] == ["0 s", "1 min", "1 h", "1 d 1 h"]
+    spans = (0, 0.0000419, 0.000166, 0.0012, 0.9999, 1.25, 12.2, 59.6, 111.6, 3600, 90061)
+    said = ["0 s", "42 us", "166 us", "1.2 ms", "1 s", "1.2 s", "12 s", "1 min", "1 min 52 s", "1 h", "1 d 1 h"]
+    assert [span(seconds) for seconds in spans] == said
     assert [size(count) for count in (None, 12, 2048, 3 << 30)] == ["?", "12 bytes", "2.0 KiB", "3.0 GiB"]

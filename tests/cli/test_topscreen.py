@@ -101,9 +101,9 @@ def test_tools_have_a_rate_and_calls_of_every_session() -> None:
     other = {**ENDED, "tool": "grep"}
     screen.see([STATUS, tools(30, 21), {"calls": [CALL], "ended": [ENDED, other]}], NOW)
     assert lines(screen)[3:6] == [
-        "  tool   state  ended ago↓  took   agent  session  id",
-        "> fetch  queue              2 s           2        c1",
-        "  fetch  ok     4 s         0.5 s         1        c2",
+        "  tool   state  ended ago↓  took    agent  session  id",
+        "> fetch  queue              2 s            2        c1",
+        "  fetch  ok     4 s         500 ms         1        c2",
     ]
 
 

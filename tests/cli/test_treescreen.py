@@ -43,12 +43,12 @@ def test_agents_stand_below_the_calls_that_they_serve() -> None:
         "├── research  running for 12 s, job-1",
         "│   └── agent  session 2, helper, uid 1000, 12 s",
         "│       ├── fetch  waiting for 3 s: queue",
-        "│       └── grep  2 ok, the last 5 s ago, 1.25 s at most",
+        "│       └── grep  2 ok, the last 5 s ago, 1.2 s at most",
         "├── fetch  1 timeout, the last 1 min 5 s ago, 1 min at most",
         "└── agent  session 3, helper, closed",
-        "    └── grep  1 ok, the last 5 min ago, 0.2 s at most",
+        "    └── grep  1 ok, the last 5 min ago, 200 ms at most",
         "bob  session 9, other, closed",
-        "└── grep  1 error, the last 10 min ago, 0.01 s at most",
+        "└── grep  1 error, the last 10 min ago, 10 ms at most",
         "and 4 more",
     ]
     assert max(map(len, drawn(seen, 30))) == 30

@@ -154,11 +154,11 @@ def test_a_terminal_shows_which_agent_serves_which_call(daemon: Daemon, terminal
         until(lambda: b"1000" in {word for pid in daemon.running("1000") for word in words_of(pid)})
         terminal.run(shlex.join(words(daemon, "tree")))
         terminal.shows(
-            r"agent  session \d+, default, uid \d+, \d+ s",
-            r"└── research  running for \d+ s",
-            r"    └── agent  session \d+, asker, uid \d+, \d+ s",
-            r"        ├── stuck  running for \d+ s",
-            r"        └── nap  1 ok, the last \d+ s ago, .* at most",
+            r"agent  session \d+, default, uid \d+, \d[\d.]* m?s",
+            r"└── research  running for \d[\d.]* m?s",
+            r"    └── agent  session \d+, asker, uid \d+, \d[\d.]* m?s",
+            r"        ├── stuck  running for \d[\d.]* m?s",
+            r"        └── nap  1 ok, the last \d[\d.]* m?s ago, .* at most",
         )
 
 
@@ -169,14 +169,14 @@ def test_a_terminal_watches_what_happens_and_is_itself_again(daemon: Daemon, ter
         agent.call("1", "stuck", {})
         terminal.run(f"stty -g > before; {top}; {SAME}")
         terminal.shows(
-            r"serving for \d+ s, 1 sessions; calls: 1, 0 wait, \d+ answered; .* MiB",
+            r"serving for \d[\d.]* s, 1 session; calls: 1, 0 wait, \d+ answered; .* MiB",
             r"\[agents\] servers  tools",
             r"  agent  session  profile  calls  wait  oldest↓  answered  faults  pid",
-            r">        \d+ +default  1      0     \d+ s +0         0       \d+",
+            r"> agent  \d+ +default  1      0     \d[\d.]* m?s +0         0       \d+",
             r"q quit  a agents  s servers  t tools  ↑↓ Enter into  < > sort  r reverse",
         )
         terminal.press("Enter")
-        terminal.shows(r"agents > \d+: its calls", r"> stuck  running +\d.* s +\d+ +1", "q quit  Esc back  .*")
+        terminal.shows(r"agents > \d+: its calls", r"> stuck  running +\d.* m?s +\d+ +1", "q quit  Esc back  .*")
         terminal.press("Escape", "t")
         terminal.shows(r" agents  servers \[tools\]", r"  tool .*", r". stuck +1 .*")
         terminal.press("q")

@@ -89,7 +89,8 @@ def _draw(arguments: argparse.Namespace, pieces: Iterable[object]) -> None:
             console.clear()
         for piece in pieces:
             console.print(piece)
-    print(drawn.get(), end="", flush=True)
+    # A table fills its lines up with blanks, which a narrower window and who copies them would have.
+    print("\n".join(line.rstrip(" ") for line in drawn.get().split("\n")), end="", flush=True)
 
 
 def administer(arguments: argparse.Namespace, act: Callable[[Dialogue], int]) -> int:

@@ -18,6 +18,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     def told(done: Line) -> str:
         left = f"; {done['left']} had ended for good" if done.get("left") else ""
-        return f"{done.get('restarted')} connections to {arguments.server} are opened anew{left}"
+        return f"connections to {arguments.server} opened anew: {done.get('restarted')}{left}"
 
     return administering.act(arguments, "restart", told, server=arguments.server, session=arguments.session)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
@@ -15,9 +16,12 @@ MOST_ROWS: Final = 10
 WHOLE: Final = 11
 # Of names, with which all else has room in eighty columns.
 NAME: Final = 20
+# Of an agent, as `tree` has it too: without a word its row would look like a part of the one above.
+UNNAMED: Final = "agent"
 # A heading, a text, and its style.
 _Row = tuple[str, str, str]
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+_SMALL_UNITS: Final = (("us", 1e-6), ("ms", 1e-3))
 _STYLES: Final = {"dead": "red", "opening": "yellow", "up": "green", "draining": "yellow", "closed": "dim"}
 # Of servers.
 _STATES: Final = ("up", "asleep", "opening", "dead")
@@ -50,8 +54,12 @@ def _whole(status: Seen, now: float) -> Table:
 
 def _identity(status: Seen, now: float) -> Iterator[_Row]:
     state, config = status.get("state", ""), status.get("config")
-    about = f"{state} for {span(status.get('uptime_s', 0))}, version {status.get('version')}, pid {status.get('pid')}"
+    about = f"{lasting(status)}, version {status.get('version')}, pid {status.get('pid')}"
     yield "daemon", f"{about}, uid {status.get('uid')}", _STYLES.get(state, "")
+    if status.get("drain_left_s") is not None:
+        calls, sessions = status.get("calls", {}), status.get("sessions", {})
+        waits = f"{counted(calls.get('in_flight'), 'calls')} of {counted(sessions.get('open'), 'sessions')}"
+        yield "waits for", f"{waits}, for {span(status['drain_left_s'])} more at most", "yellow"
     if config:
         age = span(now - config.get("loaded_at", now))
         yield "config", f"{config.get('path')} {config.get('sha256', '')[:12]}, read {age} ago", ""
@@ -60,18 +68,25 @@ def _identity(status: Seen, now: float) -> Iterator[_Row]:
     yield "listening", ", ".join(status.get("listening", [])), ""
 
 
+def lasting(status: Seen) -> str:
+    """The daemon's state, and since when it runs."""
+    state, up = status.get("state", ""), span(status.get("uptime_s", 0))
+    return f"{state} for {up}" if state == "serving" else f"{state}, started {up} ago"
+
+
 def _load(status: Seen) -> Iterator[_Row]:
     sessions, calls, processes = (status.get(name, {}) for name in ("sessions", "calls", "processes"))
     open_ones = f"{sessions.get('open')} of {sessions.get('limit')}, {sessions.get('opened')} in all"
-    yield "sessions", f"{open_ones}; {status.get('channels')} channels", ""
-    in_flight = f"{calls.get('in_flight')} in flight, {calls.get('waiting')} of them wait"
+    yield "sessions", f"{open_ones}; {counted(status.get('channels'), 'channels')}", ""
+    in_flight = f"{calls.get('in_flight')} in flight, {calls.get('waiting')} waiting"
     answered = f"{calls.get('answered')} answered, {calls.get('faults')} with a fault"
-    yield "calls", f"{in_flight}, {status.get('jobs')} are jobs; {answered}", ""
+    yield "calls", f"{in_flight}, {counted(status.get('jobs'), 'jobs')}; {answered}", ""
     if servers := _counts(status.get("servers", {}), _STATES):
         yield "servers", servers, ""
     places = f"{processes.get('in_use')} of {processes.get('places')} places, {processes.get('waiting')} wait"
     forkers = _counts(processes, ("launchers", "warm_parents"))
-    yield "processes", f"{processes.get('children')} children; {places}{forkers and '; '}{forkers}", ""
+    children = counted(processes.get("children"), "child processes")
+    yield "processes", f"{children}; {places}{forkers and '; '}{forkers}", ""
 
 
 def _health(status: Seen) -> Iterator[_Row]:
@@ -83,15 +98,15 @@ def _health(status: Seen) -> Iterator[_Row]:
     if near := ", ".join(f"{each['limit']} {each['used']} of {each['of']}" for each in status.get("near", [])):
         yield "near", near, "yellow"
     yield "loop", f"longest turn {turn.get('ms')} ms: {turn.get('task')}", ""
-    yield "log", f"{log.get('level')}{_lost('; {} lines lost', log)}", "red" if log.get("lost") else ""
+    yield "log", f"{log.get('level')}{_lost('; lines lost: {}', log)}", "red" if log.get("lost") else ""
     if audit := status.get("audit"):
-        lost = _lost("{} records lost", audit)
+        lost = _lost("records lost: {}", audit)
         yield "audit", lost or "nothing lost", "red" if lost else ""
 
 
 def _counts(numbers: Seen, names: Iterable[str]) -> str:
     """Those that are not 0."""
-    return ", ".join(f"{numbers[name]} {name.replace('_', ' ')}" for name in names if numbers.get(name))
+    return ", ".join(counted(numbers[name], name.replace("_", " ")) for name in names if numbers.get(name))
 
 
 def _lost(words: str, counted: Seen) -> str:
@@ -107,7 +122,7 @@ def _sessions(sessions: Sequence[Seen], now: float) -> list[Table | Text]:
     busiest = sorted(sessions, key=lambda each: (each.get("oldest_call_s", -1.0), each["number"]), reverse=True)
     rows = [
         [
-            each.get("agent", ""),
+            each.get("agent", UNNAMED),
             each["number"],
             each["profile"],
             each["uid"],
@@ -129,7 +144,7 @@ def _servers(servers: Sequence[Seen]) -> list[Table | Text]:
         [
             each["name"],
             _text(each["state"], _STYLES.get(each["state"], "")),
-            f"{each['sessions']} sessions" if "sessions" in each else f"session {each.get('session')}",
+            counted(each["sessions"], "sessions") if "sessions" in each else f"session {each.get('session')}",
             each.get("revision", ""),
             each["tools"],
             each["restarts"],
@@ -153,7 +168,7 @@ def _tools(title: str, tools: Sequence[Seen]) -> Table:
             each["calls"],
             each["errors"],
             sum(each["faults"].values()),
-            *(f"{each[key]:.4g} ms" if key in each else "" for key in ("p50_ms", "p95_ms", "max_ms")),
+            *(span(each[key] / 1000) if key in each else "" for key in ("p50_ms", "p95_ms", "max_ms")),
         ]
         for each in tools
     ]
@@ -163,7 +178,8 @@ def _tools(title: str, tools: Sequence[Seen]) -> Table:
 def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     """Names, which stand first, give way where there is no room; the rest does as far as it is long itself."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    cells = [[each if isinstance(each, Text) else _text(str(each)) for each in row] for row in rows]
+    named = [[middle(printable(str(row[0]))), *row[1:]] for row in rows]
+    cells = [[each if isinstance(each, Text) else _text(str(each)) for each in row] for row in named]
     for at, heading in enumerate(headings):
         widest = max([len(heading), *(len(row[at]) for row in cells)])
         least, most = (min(widest, WHOLE), None) if at else (None, NAME)
@@ -181,14 +197,37 @@ def _text(text: str, style: str = "") -> Text:
     return Text(printable(text), style)
 
 
+def middle(name: str, width: int = NAME) -> str:
+    """A name that is too wide is cut in the middle: many begin alike, and end with what tells them apart."""
+    if cell_len(name) <= width:
+        return name
+    kept = width - 1
+    return f"{set_cell_size(name, kept - kept // 2)}…{name[-(kept // 2) :]}"
+
+
+def counted(number: object, things: str) -> str:
+    """So many `things`, which has the plural."""
+    one = things.removesuffix("es") if things.endswith("sses") else things.removesuffix("s")
+    return f"{number} {one if number == 1 else things}"
+
+
 def span(seconds: float) -> str:
-    """A duration in its two largest units."""
+    """A duration: of less than a minute two digits, else its two largest units."""
+    for name, unit in _SMALL_UNITS:
+        if 0 < seconds / unit < 999.5:
+            return f"{_two_digits(seconds / unit)} {name}"
+    if 0 < seconds < 59.5:
+        return f"{_two_digits(seconds)} s"
     left, parts = max(round(seconds), 0), []
     for name, unit in _UNITS:
         if left >= unit:
             parts.append(f"{left // unit} {name}")
             left %= unit
     return " ".join(parts[:2]) or "0 s"
+
+
+def _two_digits(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0") if number < 9.95 else f"{number:.0f}"
 
 
 def size(count: int | None) -> str:

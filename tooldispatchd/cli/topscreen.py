@@ -13,8 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from tooldispatchd.cli.dialogue import printable
-from tooldispatchd.cli.screens import NAME, Seen, size, span
-from tooldispatchd.cli.treescreen import short
+from tooldispatchd.cli.screens import NAME, UNNAMED, Seen, counted, lasting, middle, size, span
 
 CALLS: Final = "calls"
 # A screen that is narrower shows no less.
@@ -42,11 +41,11 @@ class _List(NamedTuple):
 
 
 def _milliseconds(value: float) -> str:
-    return f"{value:.3g} ms" if value < 1000 else short(value / 1000)
+    return span(value / 1000)
 
 
 def _server_of(row: Seen) -> str:
-    return f"{row['sessions']} sessions" if "sessions" in row else f"session {row.get('session')}"
+    return counted(row["sessions"], "sessions") if "sessions" in row else f"session {row.get('session')}"
 
 
 LISTS: Final[Mapping[str, _List]] = {
@@ -55,7 +54,7 @@ LISTS: Final[Mapping[str, _List]] = {
         lambda row: row["number"],
         5,
         (
-            _Column("agent", lambda row: row.get("agent", "")),
+            _Column("agent", lambda row: row.get("agent", ""), lambda name: name or UNNAMED),
             _Column("session", lambda row: row["number"]),
             _Column("profile", lambda row: row["profile"]),
             _Column("calls", lambda row: row["in_flight"]),
@@ -105,7 +104,7 @@ LISTS: Final[Mapping[str, _List]] = {
             _Column("tool", lambda row: row["tool"]),
             _Column("state", lambda row: row.get("outcome") or row.get("stage") or row["state"]),
             _Column("ended ago", lambda row: row.get("ago_s"), span),
-            _Column("took", lambda row: row.get("took_s", row.get("age_s")), short),
+            _Column("took", lambda row: row.get("took_s", row.get("age_s")), span),
             _Column("agent", lambda row: row.get("agent", "")),
             _Column("session", lambda row: row["session"]),
             _Column("id", lambda row: row["id"]),
@@ -245,7 +244,7 @@ class TopScreen:
         status = self._status
         sessions, calls = status.get("sessions", {}), status.get("calls", {})
         said = (
-            f"{status.get('state')} for {span(status.get('uptime_s', 0))}, {sessions.get('open')} sessions; "
+            f"{lasting(status)}, {counted(sessions.get('open'), 'sessions')}; "
             f"calls: {calls.get('in_flight')}, {calls.get('waiting')} wait, {calls.get('answered')} answered; "
             f"{size(status.get('memory', {}).get('rss'))}"
         )
@@ -279,6 +278,8 @@ class TopScreen:
         mark = "↑" if self._shown in self._reversed else "↓"
         headings = [column.heading + (mark if at == by else "") for at, column in enumerate(each.columns)]
         cells = [[_cell(column, row) for column in each.columns] for row in rows[shown]]
+        for row in cells:
+            row[0] = middle(row[0])
         widths = [max(map(cell_len, column)) for column in zip(headings, *cells, strict=True)]
         widths[0] = min(widths[0], NAME)
         # Of a narrow terminal the last columns fall off.

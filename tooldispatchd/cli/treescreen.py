@@ -18,7 +18,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from tooldispatchd.cli.dialogue import printable
-from tooldispatchd.cli.screens import Seen, span
+from tooldispatchd.cli.screens import UNNAMED, Seen, span
 
 _STYLES: Final = {"running": "green", "waiting": "yellow", "stopping": "yellow", "ok": "dim"}
 _FAILED: Final = "red"
@@ -80,7 +80,7 @@ class _Forest:
             about.append("closed")
         else:
             about += [f"uid {session['uid']}", span(self._now - session["opened_at"])]
-        return _row(session.get("agent") or "agent", ", ".join(about), "bold", "dim" if len(about) == 3 else "")
+        return _row(session.get("agent") or UNNAMED, ", ".join(about), "bold", "dim" if len(about) == 3 else "")
 
     def _call(self, call: Seen) -> Text:
         state, age = call["state"], span(call["age_s"])
@@ -91,7 +91,7 @@ class _Forest:
     def _group(self, calls: Sequence[Seen]) -> Text:
         outcome, last = calls[0]["outcome"], max(call["ended_at"] for call in calls)
         longest = max(call["took_s"] for call in calls)
-        said = f"{len(calls)} {outcome}, the last {span(self._now - last)} ago, {short(longest)} at most"
+        said = f"{len(calls)} {outcome}, the last {span(self._now - last)} ago, {span(longest)} at most"
         return _row(calls[0]["tool"], said, "", _STYLES.get(outcome, _FAILED))
 
 
@@ -108,11 +108,6 @@ def _alike(calls: Sequence[Seen]) -> Iterable[list[Seen]]:
     for call in calls:
         found[call["tool"], call["outcome"]].append(call)
     return found.values()
-
-
-def short(seconds: float) -> str:
-    """What a call took."""
-    return span(seconds) if seconds >= 10 else f"{seconds:.3g} s"
 
 
 def _row(name: str, said: str, name_style: str, style: str) -> Text:

@@ -62,6 +62,16 @@ def test_agents_are_sorted_by_any_column_and_the_keys_are_told() -> None:
     assert [line[:5] for line in lines(screen)[3:5]] == ["> bob", "  ada"]
 
 
+def test_a_daemon_that_hangs_is_said_to_and_what_was_seen_stays() -> None:
+    screen = TopScreen()
+    screen.see([STATUS, {"sessions": [ADA]}], NOW)
+    screen.miss("the daemon did not answer within 5 s")
+    assert lines(screen)[0] == "the daemon did not answer within 5 s; this is as it was before"
+    assert lines(screen)[3].startswith("> ada")
+    screen.see([STATUS, {"sessions": [ADA]}], NOW)
+    assert lines(screen)[0].startswith("serving")
+
+
 def test_what_was_chosen_stays_so_and_is_gone_into_and_left() -> None:
     screen = TopScreen()
     screen.see([STATUS, {"sessions": [ADA, BOB]}], NOW)

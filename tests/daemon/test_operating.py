@@ -184,7 +184,7 @@ def test_a_terminal_watches_what_happens_and_is_itself_again(daemon: Daemon, ter
 
 
 def test_a_terminal_is_itself_again_however_top_ends(daemon: Daemon, terminal: Terminal) -> None:
-    top = shlex.join(words(daemon, "top", "--every", "0.2", "--timeout", "0.4"))
+    top = shlex.join(words(daemon, "top", "--every", "0.2", "--timeout", "1"))
     terminal.run(f"stty -g > before; {top}; {SAME}")
     terminal.shows("q quit  .*")
     running = {int(entry.name): words_of(int(entry.name)) for entry in Path("/proc").glob("[0-9]*")}
@@ -195,9 +195,12 @@ def test_a_terminal_is_itself_again_however_top_ends(daemon: Daemon, terminal: T
     terminal.shows("q quit  .*")
     os.kill(daemon.process.pid, signal.SIGSTOP)
     try:
-        terminal.shows("tooldispatchd: the daemon did not answer within 0.4 s", "ended 3", "same")
+        terminal.shows("the daemon did not answer within 1 s; this is as it was before")
     finally:
         os.kill(daemon.process.pid, signal.SIGCONT)
+    terminal.shows("serving for .*")
+    terminal.press("q")
+    terminal.shows("ended 0", "same")
 
 
 def test_a_reader_who_has_gone_ends_what_is_watched(daemon: Daemon) -> None:

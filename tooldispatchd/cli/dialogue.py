@@ -108,12 +108,17 @@ class CommandRefusedError(Exception):
 
     def __init__(self, line: Line) -> None:
         super().__init__(f"{line.get('error')}: {line.get('detail')}")
+        self.line_id = line.get("id")
         self.fault = {name: value for name, value in line.items() if name not in _ENVELOPE}
         self.code = line.get("error")
 
 
 class NoDaemonError(Exception):
     """The daemon cannot be reached, is silent, or has gone."""
+
+
+class SilentDaemonError(NoDaemonError):
+    """The daemon is there, and has not answered in time: it may yet."""
 
 
 class Dialogue:
@@ -128,6 +133,7 @@ class Dialogue:
         self._heard_at = time.monotonic()
         self._has_pinged = False
         self._answer_by = inf
+        self._asked = 0
         if is_starting:
             # The answer says that the daemon has started: `ready` may take as long as its servers do.
             self._ping()
@@ -146,15 +152,29 @@ class Dialogue:
 
         The answer itself must come in time: a daemon that reads its configuration for ever still answers pings.
         """
-        line: Line = {"__port": "admin_req", "id": "1", "ask": ask}
+        self._asked += 1
+        line: Line = {"__port": "admin_req", "id": str(self._asked), "ask": ask}
         line |= {name: said for name, said in fields.items() if said is not None}
         self._duplex.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
-        self._answer_by = time.monotonic() + self._timeout_s
+        self._heard_at, self._has_pinged = time.monotonic(), False
+        self._answer_by = self._heard_at + self._timeout_s
         try:
-            value = self.until("admin_resp").get("value")
+            value = self._answer_to(str(self._asked)).get("value")
         finally:
             self._answer_by = inf
         return value if isinstance(value, dict) else {}
+
+    def _answer_to(self, line_id: str) -> Line:
+        """The answer to that line; one that comes too late, to a line before it, is skipped."""
+        while True:
+            try:
+                line = self.until("admin_resp")
+            except CommandRefusedError as refused:
+                if refused.line_id in {None, line_id}:
+                    raise
+            else:
+                if line.get("id") == line_id:
+                    return line
 
     def follow(self, ask: str, fields: Mapping[str, object]) -> Iterator[tuple[Line, int]]:
         """What an administrator's subscription tells, each with how many values were dropped before; raises as `hear`.
@@ -176,7 +196,7 @@ class Dialogue:
                 chunk = self._duplex.exchange(min(until, self._answer_by))
             except TimeoutError:
                 if self._has_pinged or time.monotonic() >= self._answer_by:
-                    raise NoDaemonError(f"the daemon did not answer within {self._patience_s:g} s") from None
+                    raise SilentDaemonError(f"the daemon did not answer within {self._patience_s:g} s") from None
                 self._ping()
                 continue
             except OSError as error:

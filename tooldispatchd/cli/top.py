@@ -15,7 +15,7 @@ from typing import Final, NoReturn, TextIO
 
 from tooldispatchd.cli import administering, dialogue
 from tooldispatchd.cli.administering import WATCH_S
-from tooldispatchd.cli.dialogue import Dialogue
+from tooldispatchd.cli.dialogue import Dialogue, SilentDaemonError
 
 # ECMA-48: what a terminal sends for one key.
 _KEYS: Final = re.compile(rb"\x1b[\[O][0-9;]*[A-Za-z~]|[^\x80-\xff]")
@@ -76,7 +76,7 @@ def _show(arguments: argparse.Namespace, daemon: Dialogue) -> int:
     def look() -> None:
         screen.see([daemon.administer(ask, fields) for ask, fields in screen.asks], time.time())
 
-    # A refusal is told on the terminal as it was.
+    # A refusal is told on the terminal as it was, and so is a daemon that hangs already.
     look()
     until = time.monotonic() + arguments.every
     with _keyboard() as fd, console.screen(hide_cursor=True) as shown:
@@ -86,7 +86,10 @@ def _show(arguments: argparse.Namespace, daemon: Dialogue) -> int:
             for key in _pressed(fd, until):
                 screen.press(key)
             if not screen.is_over and (screen.asks != asked or time.monotonic() >= until):
-                look()
+                try:
+                    look()
+                except SilentDaemonError as silent:
+                    screen.miss(str(silent))
                 until = time.monotonic() + arguments.every
     return 0
 

@@ -130,6 +130,7 @@ class TopScreen:
         self._entries: list[Seen] = []
         self._calls: list[Seen] = []
         self._left_out = 0
+        self._missed = ""
         self._counted: dict[object, int] = {}
         self._counted_at = 0.0
 
@@ -145,6 +146,7 @@ class TopScreen:
 
     def see(self, answers: list[Seen], now: float) -> None:
         """The answers to `asks`, at `now` in Unix seconds."""
+        self._missed = ""
         self._status, listed = answers[:2]
         self._entries = listed[LISTS[self._list].ask]
         self._left_out = answers[-1].get("left_out", 0)
@@ -155,6 +157,10 @@ class TopScreen:
             self._into = next((row for row in self._entries if key(row) == key(self._into)), self._into)
             ended = [{**call, "ago_s": now - call["ended_at"]} for call in answers[2]["ended"]]
             self._calls = [call for call in (*answers[2]["calls"], *ended) if self._is_of(self._into, call)]
+
+    def miss(self, why: str) -> None:
+        """There were no answers: what was seen last stays, and is said to be old."""
+        self._missed = why
 
     def _count(self, now: float) -> None:
         key, passed_s = LISTS["tools"].key, now - self._counted_at
@@ -248,6 +254,8 @@ class TopScreen:
             f"calls: {calls.get('in_flight')}, {calls.get('waiting')} wait, {calls.get('answered')} answered; "
             f"{size(status.get('memory', {}).get('rss'))}"
         )
+        if self._missed:
+            return [_text(f"{self._missed}; this is as it was before", "red"), *self._about()]
         near = ", ".join(f"{each['limit']} {each['used']} of {each['of']}" for each in status.get("near", []))
         return [_text(said), *([_text(f"near: {near}", "yellow")] if near else []), *self._about()]
 

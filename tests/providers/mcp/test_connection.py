@@ -63,6 +63,23 @@ async def test_a_server_that_never_answers_initialize_fails_at_the_handshake_lim
         await session.end()
 
 
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        (("yes",), 'it speaks no JSON-RPC: 10,000 lines that are no message, the first is "y"'),
+        (
+            ("sh", "-c", "echo At port 80; exec sleep 9"),
+            'it did not answer initialize within 0.5 s; it wrote 1 line that is no message, the first is "At port 80"',
+        ),
+    ],
+)
+async def test_a_program_that_is_no_server_is_told_of_with_what_it_wrote(argv: tuple[str, ...], why: str) -> None:
+    handshake_s = 30 if argv == ("yes",) else 0.5
+    async with settled(msgspec.structs.replace(DEFAULT, argv=argv, handshake_s=handshake_s)) as session:
+        assert session.fault().extras["reason"] == why
+        await session.end()
+
+
 async def test_a_program_that_does_not_exist_is_unavailable_at_once() -> None:
     async with settled(msgspec.structs.replace(DEFAULT, argv=("/no/such/program",))) as session:
         assert session.fault().code is Code.SERVER_UNAVAILABLE

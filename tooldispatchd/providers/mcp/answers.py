@@ -21,7 +21,7 @@ from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.mcp.asking import InputRound, ServerRequests
 from tooldispatchd.providers.mcp.content import failed, found_in, job_for, outcome_of, read_large
 from tooldispatchd.providers.mcp.link import NO_ROOM, LinkError
-from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message
+from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message, printable
 from tooldispatchd.providers.mcp.messages import (
     HEADER_MISMATCH,
     Incoming,
@@ -40,6 +40,9 @@ from tooldispatchd.wire.lines import END_BYTES, HEAD_BYTES, LineCutter, LongLine
 
 # Messages of a batch, or lines of a chunk, between two turns of the loop: a chunk may hold some ten thousand of them.
 MESSAGES_PER_TURN: Final = 128
+# A program that has written so many lines and no message is no server; one that starts may write some hundred.
+MAX_STRAY_LINES: Final = 10_000
+MAX_STRAY_CHARS: Final = 80
 
 
 class PendingCall:
@@ -117,7 +120,8 @@ class Answers:
     It is the `Inbox` of a connection's links. `taken` is called after each piece of input, and before each turn of the
     loop within one: what was completed until then need not wait for the rest. `has_completed` says that a call was
     completed, `has_replied` that a request of the connection itself was; the reader clears them. `due` is when
-    `tell_updates` should be called, in trio's time; infinite where no call has any to be told.
+    `tell_updates` should be called, in trio's time; infinite where no call has any to be told. `has_heard` says that
+    there was any message, `stray` is the beginning of the first line that was none.
     """
 
     __slots__ = (
@@ -134,11 +138,13 @@ class Answers:
         "_taken",
         "due",
         "has_completed",
+        "has_heard",
         "has_replied",
         "ignored",
         "pending",
         "share",
         "skipped",
+        "stray",
     )
 
     def __init__(
@@ -155,8 +161,10 @@ class Answers:
         self.share = share
         self.pending: Pending[PendingCall | PendingRequest] = Pending()
         self.skipped = 0
+        self.stray = ""
         self.ignored = 0
         self.has_completed = False
+        self.has_heard = False
         self.has_replied = False
         self._server = server
         self._asked = asked
@@ -233,6 +241,7 @@ class Answers:
     async def _take_light(self, text: bytes | bytearray | Raw) -> None:
         message = read_message(text)
         if message is not None:
+            self.has_heard = True
             if self._server.traced:
                 log_message(self._log, "message received", message, len(text))
             if not self._take_message(message):
@@ -241,7 +250,7 @@ class Answers:
         line = bytes(text)
         batch = split_batch(line)
         if batch is None:
-            self.skipped += 1 if line.strip() else 0
+            self._skip_stray(line)
             return
         for count, raw in enumerate(batch, 1):
             message = read_message(raw)
@@ -251,6 +260,21 @@ class Answers:
                 await self._take_heavy(raw)
             if count % MESSAGES_PER_TURN == 0:
                 await self._turn()
+
+    def _skip_stray(self, line: bytes) -> None:
+        """Note a line that is no message. Raises `LinkError` where a server says nothing else."""
+        if not line.strip():
+            return
+        self.skipped += 1
+        self.stray = self.stray or printable(line[:MAX_STRAY_CHARS].decode(errors="replace").strip(), MAX_STRAY_CHARS)
+        if self.skipped >= MAX_STRAY_LINES and not self.has_heard:
+            raise LinkError(f"it speaks no JSON-RPC: {self.strays}")
+
+    @property
+    def strays(self) -> str:
+        """How many lines were no messages, in words, with the first of them."""
+        lines, are = ("1 line", "is") if self.skipped == 1 else (f"{self.skipped:,} lines", "are")
+        return f'{lines} that {are} no message, the first is "{self.stray}"'
 
     def _fail(self, number: int, fault: Fault) -> None:
         entry = self.pending.take(number)

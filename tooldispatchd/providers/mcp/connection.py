@@ -182,7 +182,8 @@ class Connection:
                 except LinkError as error:
                     self._lose(error.why, error.extras)
             if limit.cancelled_caught:
-                self._lose(f"it did not answer {handshake.stage} within {server.handshake_s:g} s")
+                noise = f"; it wrote {self._answers.strays}" if self._answers.stray else ""
+                self._lose(f"it did not answer {handshake.stage} within {server.handshake_s:g} s{noise}")
             if self.state is not ConnectionState.OPENING:
                 # It failed, or ended in the very turn that brought its last answer, and has its fault.
                 return None

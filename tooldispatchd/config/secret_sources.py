@@ -18,6 +18,7 @@ from typing import Final
 from tooldispatchd.catalog.servers import may_be_secret
 from tooldispatchd.catalog.speckinds import KIB
 from tooldispatchd.config.credentials import SecretError, read_secret_file
+from tooldispatchd.config.stamps import note_command
 
 # A key, a token, or a certificate in PEM.
 MAX_CHARS: Final = 64 * KIB
@@ -76,6 +77,7 @@ class SecretSources:
                 words = []
             if not words:
                 raise SecretError("no command", "a program and its arguments, quoted as in a shell")
+            note_command()
             printed = self._printed[text] = _printed_by(words, self._environ)
         return printed
 

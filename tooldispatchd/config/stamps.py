@@ -10,27 +10,43 @@ from typing import Final
 # When its content last changed, which file it is, and its size; None for one that is not there.
 Stamp = tuple[int, int, int] | None
 
-_noted: Final[ContextVar[dict[Path, Stamp] | None]] = ContextVar("noted", default=None)
+
+class Noted:
+    """The files that a reading looked at, as they were before, and whether it ran commands, which may write them."""
+
+    def __init__(self) -> None:
+        self.stamps: Final[dict[Path, Stamp]] = {}
+        self.ran_commands = False
+
+
+_noted: Final[ContextVar[Noted | None]] = ContextVar("noted", default=None)
 
 
 @contextmanager
-def noting() -> Iterator[dict[Path, Stamp]]:
+def noting() -> Iterator[Noted]:
     """Note each file that is looked at in this block, and in this thread, as it is before it is read."""
-    stamps: dict[Path, Stamp] = {}
-    token = _noted.set(stamps)
+    noted = Noted()
+    token = _noted.set(noted)
     try:
-        yield stamps
+        yield noted
     finally:
         _noted.reset(token)
 
 
 def note(path: Path) -> None:
     """A file is about to be read."""
-    stamps = _noted.get()
-    if stamps is not None:
+    noted = _noted.get()
+    if noted is not None:
         whole = path.absolute()
         # Where one is read twice the first look counts: what it was then is in the catalog too.
-        stamps.setdefault(whole, stamp_of(whole))
+        noted.stamps.setdefault(whole, stamp_of(whole))
+
+
+def note_command() -> None:
+    """A command is about to be run."""
+    noted = _noted.get()
+    if noted is not None:
+        noted.ran_commands = True
 
 
 def stamp_of(path: Path) -> Stamp:

@@ -94,6 +94,22 @@ def test_a_wrong_configuration_changes_nothing_and_says_why(daemon: Reloadable) 
         assert agent.ask("echo", "a")["content"] == '"a"'
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("# nothing yet\n", "it says nothing, no tools, no agents and no places"),
+        (DOUBLE, "daemon.listen is gone, and with it every place where the daemon can be reached"),
+    ],
+)
+def test_what_may_be_the_beginning_of_a_file_takes_no_place_away(daemon: Reloadable, text: str, why: str) -> None:
+    daemon.reload(ECHO)
+    (daemon.path.parent / "config.toml").write_text(text)
+    told = daemon.hang_up()
+    assert (told["event"], why in told["why"]) == ("configuration not reloaded", True)
+    with daemon.agent() as agent:
+        assert agent.ask("echo", "a")["content"] == '"a"'
+
+
 def test_a_configuration_that_says_the_same_makes_no_generation(daemon: Reloadable) -> None:
     first = daemon.reload(ECHO + DOUBLE)
     # Another line is another place of what is written, and nothing else.

@@ -20,6 +20,7 @@ import trio
 
 from tooldispatchd.agent.log import Log
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.specs import Config
 from tooldispatchd.children.family import Family
 from tooldispatchd.config.config_report import MAX_SHOWN, rest_of
 from tooldispatchd.config.configuration import ConfigError
@@ -29,6 +30,7 @@ from tooldispatchd.daemon.equipment import Equipment, EquipmentError
 from tooldispatchd.daemon.places.listeners import ListenError
 from tooldispatchd.daemon.places.openplaces import AFTER_START, OpenPlaces
 from tooldispatchd.daemon.reload.generations import MAX_LIVING, Generations, PreparedSetup, prepare
+from tooldispatchd.daemon.reload.readingthread import EndlessReadingError, ReadingThread
 from tooldispatchd.daemon.reload.source import ConfigurationSource
 from tooldispatchd.daemon.systemd import Notifier
 from tooldispatchd.daemon.webside import WebSide
@@ -49,6 +51,7 @@ FIXED_TABLES: Final = ("audit", "cache", "traces")
 SWITCH_S: Final = 0.000_5
 # So many collections of what is young before one of all that is older.
 NEVER: Final = 2**31 - 1
+EMPTY: Final = Config()
 
 
 class ReloadError(Exception):
@@ -79,7 +82,7 @@ class Reloaded(msgspec.Struct, frozen=True):
 class Watch(Protocol):
     """A `watching.FileWatch`."""
 
-    def follow(self, stamps: Mapping[Path, Stamp]) -> None: ...
+    def follow(self, stamps: Mapping[Path, Stamp], *, may_write: bool) -> None: ...
 
 
 class Reloader:
@@ -107,6 +110,7 @@ class Reloader:
         self._family = family
         self._log = log
         self._notifier = notifier
+        self._thread = ReadingThread(self._prepare, lambda read: read[0].specs.close())
         self._one = trio.Lock()
         self._wanted = trio.Event()
         self._watch: Watch | None = None
@@ -138,7 +142,8 @@ class Reloader:
                 return
             nursery.start_soon(self._watch.run)
         if self._watch is not None:
-            self._watch.follow(self._source.stamps if is_wanted else {})
+            noted = self._source.noted
+            self._watch.follow(noted.stamps if is_wanted else {}, may_write=noted.ran_commands)
 
     async def reload(self, *, applies: bool = False) -> Reloaded:
         """Take what the files say now. Raises `ReloadError`, with what is wrong in the log too.
@@ -169,7 +174,7 @@ class Reloader:
             return await self._reload(applies=applies)
         except ReloadError:
             raise
-        except (ConfigError, ListenError, EquipmentError, TooManyGenerationsError) as error:
+        except (ConfigError, EndlessReadingError, ListenError, EquipmentError, TooManyGenerationsError) as error:
             problems = problems_of(error)
             self._log.error("configuration not reloaded", why=str(error).partition("\n")[0], problems=problems)
             raise ReloadError(str(error), problems) from error
@@ -187,7 +192,7 @@ class Reloader:
 
     async def _reload(self, *, applies: bool) -> Reloaded:
         with self._family.strangers():
-            prepared, is_same = await trio.to_thread.run_sync(self._prepare, abandon_on_cancel=True)
+            prepared, is_same = await self._thread.make()
         generations, runtime = self._generations, self._generations.latest
         with ExitStack() as undo:
             undo.callback(prepared.specs.close)
@@ -237,6 +242,7 @@ class Reloader:
         try:
             before = self._generations.latest.setup
             reading = self._source.read()
+            self._check_complete(before.catalog.config, reading.catalog.config)
             catalog, fixed = with_fixed(reading.catalog, before.catalog)
             changed = differences(before.catalog, catalog)
             prepared = prepare(
@@ -248,6 +254,15 @@ class Reloader:
             return prepared, not changed and self._generations.says_the_same(prepared)
         finally:
             sys.setswitchinterval(usual_s)
+
+    def _check_complete(self, before: Config, config: Config) -> None:
+        """Raise `ConfigError` for what may be the beginning of a file: it ends the daemon for all who could mend it."""
+        path = self._source.path
+        if config == EMPTY and before != EMPTY:
+            raise ConfigError(f"cannot use {path}: it says nothing, no tools, no agents and no places", path)
+        if before.daemon.listen and not (config.daemon.listen or self._source.has_own_places):
+            why = "daemon.listen is gone, and with it every place where the daemon can be reached"
+            raise ConfigError(f"cannot use {path}: {why}; that takes another start", path)
 
 
 def problems_of(error: Exception) -> list[dict[str, object]]:

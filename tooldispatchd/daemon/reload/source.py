@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from tooldispatchd.catalog.problems import Path as KeyPath
 from tooldispatchd.config.configuration import ConfigError, Loaded, load
 from tooldispatchd.config.http_places import http_problems, http_warnings
 from tooldispatchd.config.listen_values import ListenAddress, in_a_line, parse_places
-from tooldispatchd.config.stamps import Stamp, noting
+from tooldispatchd.config.stamps import Noted, noting
 
 
 class Origins:
@@ -60,17 +60,22 @@ class ConfigurationSource:
         self._listen = listen
         self._standing = standing
         self._enforceable: Enforceable | None = None
-        # Of each file that the last reading looked at, right or wrong.
-        self.stamps: Mapping[Path, Stamp] = {}
+        # What the last reading looked at, right or wrong.
+        self.noted = Noted()
+
+    @property
+    def has_own_places(self) -> bool:
+        """Whether the command line says where it listens."""
+        return bool(self._listen)
 
     def read(self) -> Reading:
         """Read it; raises `ConfigError` with all that is wrong. It takes its time, and may wait for `${command:…}`."""
-        with noting() as stamps:
+        with noting() as noted:
             try:
                 return self._read()
             finally:
                 # When all are there: a watch in another thread looks through those of the reading before.
-                self.stamps = stamps
+                self.noted = noted
 
     def _read(self) -> Reading:
         loaded_at = time.time()

@@ -5,13 +5,14 @@
 Their directories are watched (inotify(7)), because an editor puts a new file in the place of the old one, and what
 mounts a directory anew swaps a link; where a directory is gone, the one that it was in. An event only says that it is
 time to look: the files' stamps are compared with those that they had when they were read. A reading that changes what
-it reads would be followed by another without end: ever more time lies between those. Imported only where `daemon.watch`
-is true.
+it reads would be followed by another without end: ever more time lies between those. A file that somebody has begun to
+write is not looked at until it is closed: it may be empty, or end anywhere. Imported only where `daemon.watch` is true.
 """
 
 import ctypes
 import os
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -30,23 +31,28 @@ MAX_WAIT_S: Final = 2.0
 # What changes a file so soon after a reading, or while it is made, is most likely started by it.
 OWN_S: Final = 1.0
 MAX_BACKOFF_S: Final = 30.0
+# Who has a file open for longer may never close it.
+MAX_WRITING_S: Final = 30.0
 # Nothing else is read at the same time: the waits need no chance.
 MIDDLE: Final = 0.5
 # Of the files that a reading changes itself, in the log.
 MAX_SHOWN: Final = 10
 # linux/inotify.h
+IN_MODIFY: Final = 0x2
 IN_ATTRIB: Final = 0x4
 IN_CLOSE_WRITE: Final = 0x8
+IN_MOVED_FROM: Final = 0x40
 IN_MOVED_TO: Final = 0x80
 IN_CREATE: Final = 0x100
 IN_DELETE: Final = 0x200
 IN_DELETE_SELF: Final = 0x400
 IN_MOVE_SELF: Final = 0x800
 IN_ONLYDIR: Final = 0x0100_0000
-EVENTS: Final = (
-    IN_ATTRIB | IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR
-)
-# The events themselves say nothing that is needed.
+# The file of this name is another one, or none, or whole again.
+SETTLING: Final = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE
+EVENTS: Final = IN_MODIFY | IN_ATTRIB | SETTLING | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR
+# inotify(7): the watch, what happened, a cookie, and the length of the name that follows, filled up with NUL.
+EVENT: Final = struct.Struct("iIII")
 READ_BYTES: Final = 64 * 1024
 
 
@@ -62,9 +68,13 @@ class FileWatch:
         self._libc = load()
         self._fd = check(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._stamps: Mapping[Path, Stamp] = {}
-        # The kernel's numbers of what is watched, and the directories that cannot be, which the log was told of.
-        self._numbers: set[int] = set()
+        # What is watched, by the kernel's numbers; and the directories that cannot be, which the log was told of.
+        self._directories: dict[int, str] = {}
         self._unwatched: set[str] = set()
+        # The files by all their names, and those of them that somebody is writing.
+        self._names: set[str] = set()
+        self._written: set[str] = set()
+        self._may_write = False
         self._followed_at = 0.0
         # There was another reading since it was looked; one was asked for, and until it is there nothing is looked at.
         self._is_due = self._is_asked = False
@@ -72,9 +82,13 @@ class FileWatch:
         self._backoff = Backoff()
         self._own = 0
 
-    def follow(self, stamps: Mapping[Path, Stamp]) -> None:
-        """Watch these files from now on, which had these stamps when they were read; and what has changed already."""
+    def follow(self, stamps: Mapping[Path, Stamp], *, may_write: bool = False) -> None:
+        """Watch these files from now on, which had these stamps when they were read; and what has changed already.
+
+        The reading `may_write` some of them itself.
+        """
         self._stamps = stamps
+        self._may_write = may_write
         self._followed_at = trio.current_time()
         self._is_due, self._is_asked = True, False
         self._attend()
@@ -89,13 +103,23 @@ class FileWatch:
                         await trio.sleep_forever()
                     elif not self._is_due:
                         await trio.lowlevel.wait_readable(self._fd)
+                        if not self._hear():
+                            # Somebody writes another file, a log say, which has more events than anybody needs.
+                            await trio.sleep(QUIET_S)
+                            continue
                 if self._is_asked:
                     continue
-                is_own = trio.current_time() < self._followed_at + OWN_S
+                is_own = self._may_write and trio.current_time() < self._followed_at + OWN_S
                 self._is_due = False
                 with trio.move_on_after(MAX_WAIT_S):
                     while await self._hears_more():
                         pass
+                with trio.move_on_after(MAX_WRITING_S):
+                    while self._written:
+                        await trio.lowlevel.wait_readable(self._fd)
+                        await trio.sleep(QUIET_S)
+                        self._hear()
+                self._written.clear()
                 self._attend()
                 if self._differing():
                     await self._hold_back(is_own=is_own)
@@ -106,28 +130,45 @@ class FileWatch:
     def _attend(self) -> None:
         """Watch the directories as they are now: one of a name may be another one by now."""
         # The directory of a link, and that of what it leads to.
-        wanted = {path.parent for path in self._stamps} | {Path(os.path.realpath(path)).parent for path in self._stamps}
-        numbers: set[int] = set()
+        files = {*self._stamps, *(Path(os.path.realpath(path)) for path in self._stamps)}
+        self._names = set(map(str, files))
+        wanted = {path.parent for path in files}
+        directories: dict[int, str] = {}
         for directory in sorted({_standing(each) for each in wanted}):
             number = self._libc.inotify_add_watch(self._fd, os.fsencode(directory), EVENTS)
             if number >= 0:
-                numbers.add(number)
+                directories[number] = directory
             elif directory not in self._unwatched:
                 self._unwatched.add(directory)
                 self._log.warning("directory not watched", path=directory, why=os.strerror(ctypes.get_errno()))
-        for gone in self._numbers - numbers:
+        for gone in self._directories.keys() - directories.keys():
             self._libc.inotify_rm_watch(self._fd, gone)
-        self._numbers = numbers
+        self._directories = directories
 
     async def _hears_more(self) -> bool:
         """Whether there is another event before it has been quiet for a while."""
-        # Once: where events come as fast as they are read, others have their turns.
-        with suppress(BlockingIOError):
-            os.read(self._fd, READ_BYTES)
+        self._hear()
         with trio.move_on_after(QUIET_S):
             await trio.lowlevel.wait_readable(self._fd)
             return True
         return False
+
+    def _hear(self) -> bool:
+        """Take the events that are there; whether it is time to look, or a file is being written that is watched."""
+        is_time = False
+        # Once: where events come as fast as they are read, others have their turns.
+        with suppress(BlockingIOError):
+            for number, mask, name in _events(os.read(self._fd, READ_BYTES)):
+                path = os.path.join(self._directories.get(number, ""), name)  # noqa: PTH118  # of thousands of events
+                if mask == IN_MODIFY:
+                    if path in self._names:
+                        self._written.add(path)
+                        is_time = True
+                    continue
+                is_time = True
+                if mask & SETTLING:
+                    self._written.discard(path)
+        return is_time
 
     async def _hold_back(self, *, is_own: bool) -> None:
         """Wait before another reading, where the last one has most likely changed its files by itself."""
@@ -148,6 +189,15 @@ class FileWatch:
 
     def _differing(self) -> list[Path]:
         return [path for path, stamp in self._stamps.items() if stamp_of(path) != stamp]
+
+
+def _events(read: bytes) -> Iterator[tuple[int, int, str]]:
+    """The watch, the mask and the file's name of each event; the name is empty where it is about the directory."""
+    at = 0
+    while at < len(read):
+        number, mask, _, length = EVENT.unpack_from(read, at)
+        at += EVENT.size + length
+        yield number, mask, os.fsdecode(read[at - length : at].rstrip(b"\0"))
 
 
 def _standing(directory: Path) -> str:

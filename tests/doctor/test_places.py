@@ -103,6 +103,18 @@ def test_a_path_that_cannot_be_bound_is_wrong(path: str, mode: int, said: str, t
     assert found.advice
 
 
+def test_a_port_of_the_daemon_that_answers_is_no_stranger(tmp_path: Path) -> None:
+    with socket.socket() as taken, socket.socket(socket.AF_UNIX) as ours:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ours.bind(str(tmp_path / "d.sock"))
+        ours.listen()
+        port = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
+        places, _ = parse_places((f"unix:{tmp_path}/d.sock", port), {"default": None})
+        found = examine_place(places[1], {}, places)
+    assert (found.health, found.facts) == (Health.FINE, {"pid": os.getpid()})
+
+
 def test_a_port_is_free_or_taken_or_no_port_of_this_machine() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -9,7 +9,7 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,8 @@ from tooldispatchd.doctor.examiner import Examiner, aside
 ANSWER_S: Final = 3.0
 _PING: Final = b'{"__port":"ping"}\n'
 MAX_ANSWER: Final = 4096
+# TCP_LISTEN of net/tcp_states.h.
+LISTEN: Final = "0A"
 RUNTIME: Final = ("/run", "/var/run")
 
 
@@ -40,15 +42,15 @@ def place_examiners(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[Ex
         found = Diagnosis(part="place", name=str(problem.value), health=Health.WRONG, said=problem.why)
         yield Examiner("place", found.name, aside(partial(msgspec.structs.replace, found)))
     for place in places:
-        yield Examiner("place", place.text, aside(partial(examine_place, place, environ)))
+        yield Examiner("place", place.text, aside(partial(examine_place, place, environ, places)))
 
 
-def examine_place(place: ListenAddress, environ: Mapping[str, str]) -> Diagnosis:
-    """Examine one place; blocks for some seconds at most."""
+def examine_place(place: ListenAddress, environ: Mapping[str, str], places: Sequence[ListenAddress] = ()) -> Diagnosis:
+    """Examine one place of `places`, all those of the configuration; blocks for some seconds at most."""
     if place.kind is ListenKind.ABSTRACT:
         return _examine_socket(place, f"@{place.name}") or _of(place, "free")
     if place.kind in {ListenKind.HTTP, ListenKind.HTTPS}:
-        return _examine_port(place)
+        return _examine_port(place, places)
     if place.kind not in {ListenKind.UNIX, ListenKind.HTTP_UNIX}:
         return _of(place, "handed over at the start: nothing to look at")
     return _examine_path(place, Path(place.name), environ)
@@ -155,7 +157,7 @@ def _state_of(pid: int | None) -> str:
 # --- ports ---
 
 
-def _examine_port(place: ListenAddress) -> Diagnosis:
+def _examine_port(place: ListenAddress, places: Sequence[ListenAddress]) -> Diagnosis:
     family = socket.AF_INET6 if ":" in place.name else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         # As the daemon does.
@@ -163,8 +165,36 @@ def _examine_port(place: ListenAddress) -> Diagnosis:
         try:
             probe.bind((place.name, place.port))
         except OSError as error:
+            pid = _daemon_at(place.port, places) if error.errno == errno.EADDRINUSE else None
+            if pid is not None:
+                return _of(place, f"the daemon that answers at another place listens there (pid {pid})", pid=pid)
             return _unbound(place, error)
     return _of(place, "free")
+
+
+def _daemon_at(port: int, places: Sequence[ListenAddress]) -> int | None:
+    """The daemon that answers at one of the Unix places and has a socket that listens on this port."""
+    listening = {f"socket:[{inode}]" for inode in _listening_at(port)}
+    for place in places if listening else ():
+        if place.kind not in {ListenKind.UNIX, ListenKind.ABSTRACT}:
+            continue
+        address = f"@{place.name}" if place.kind is ListenKind.ABSTRACT else place.name
+        # Who is not seen, or has gone, is told of where its own place is examined.
+        with suppress(OSError), reach(address, within_s=ANSWER_S) as connection:
+            pid = peer_of(connection).pid
+            if any(str(fd.readlink()) in listening for fd in Path(f"/proc/{pid}/fd").iterdir()):
+                return pid
+    return None
+
+
+def _listening_at(port: int) -> Iterator[str]:
+    """The inodes of the sockets that listen on a port, as in proc_pid_net(5)."""
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            for line in Path(f"/proc/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
+                _, local, _, state, *rest = line.split()
+                if state == LISTEN and int(local.rpartition(":")[2], 16) == port:
+                    yield rest[5]
 
 
 def _unbound(place: ListenAddress, error: OSError) -> Diagnosis:

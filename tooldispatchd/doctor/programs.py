@@ -31,6 +31,9 @@ VERSION_S: Final = 3.0
 MAX_SHEBANG: Final = 256
 # Those whose version is worth knowing, and that print it and nothing else; a shell is not asked.
 _VERSIONED: Final = re.compile(r"(node|nodejs|npx|npm|bun|deno|uv|uvx|pipx|python[0-9.]*|ruby|perl|php|java)")
+_INTERPRETER: Final = re.compile(r"(python[0-9.]*|node|nodejs|ruby|perl|php|sh|bash)")
+# Neither an option nor one in which something of the input is put.
+_SCRIPT: Final = re.compile(r"[^-$][^$]*\.(py|js|mjs|cjs|rb|pl|php|sh)")
 _NO_ENV: Final[Mapping[str, str]] = MappingProxyType({})
 _PARTS: Final = {"tools": "tool", "toolbox": "toolbox", "openapi": "api", "hooks": "hook", "restTools": "tool"}
 
@@ -130,6 +133,9 @@ class _Programs:
         if missing is not None:
             said = f"its first line names an interpreter that is not there: {missing}"
             return _Look(said, "install that, or correct the line")
+        script = missing_script(command, directory)
+        if script is not None:
+            return _Look(f"its script is not there: {script}", "correct the argument, or say cwd")
         return _Look(f"the program {Path(program).name} can be started", facts={"program": program})
 
 
@@ -155,6 +161,13 @@ def missing_interpreter(program: str) -> str | None:
     if not words or Path(words[0]).exists():
         return None
     return words[0]
+
+
+def missing_script(command: Sequence[str], directory: str) -> str | None:
+    """The file that a known interpreter is to run and that is not in `directory`; None where none is seen to lack."""
+    if len(command) < 2 or not _INTERPRETER.fullmatch(Path(command[0]).name) or not _SCRIPT.fullmatch(command[1]):
+        return None
+    return None if (Path(directory) / command[1]).exists() else command[1]
 
 
 async def interpreter_facts(program: str | None, env: Mapping[str, str]) -> dict[str, object]:

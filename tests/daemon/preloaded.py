@@ -14,12 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
-import tooldispatchd.cli.serve
-import tooldispatchd.client.reach
-import tooldispatchd.config.http_places
-import tooldispatchd.daemon.daemon
-import tooldispatchd.daemon.logs
-import tooldispatchd.daemon.reload.source  # noqa: F401  # as `serve` does
 from tests.daemon.forking import MAX_REQUEST_BYTES
 from tooldispatchd.__main__ import program
 from tooldispatchd.config.configuration import load_catalog

@@ -127,7 +127,7 @@ def test_a_daemon_that_does_not_answer_is_given_up(daemon: Daemon) -> None:
 
 def test_what_answers_administrators_is_loaded_with_their_first_line(tmp_path: Path) -> None:
     script = (
-        "import sys, tooldispatchd.cli.serve, tooldispatchd.daemon.daemon\n"
+        "import sys, tooldispatchd.cli.serve, tooldispatchd.daemon.start\n"
         "print([name for name in sys.modules if name.startswith('tooldispatchd.admin')])"
     )
     words = [sys.executable, "-c", script]

@@ -284,7 +284,7 @@ def test_only_a_configuration_with_requests_imports_what_makes_them(tmp_path: Pa
     script = (
         "import sys; from pathlib import Path; from tooldispatchd.config.configuration import load_catalog\n"
         f"load_catalog(Path({str(tmp_path / 't.toml')!r}), {ENVIRON!r})\n"
-        "import tooldispatchd.daemon.daemon\n"
+        "import tooldispatchd.daemon.start\n"
         "wings = ('tooldispatchd.providers.rest', 'tooldispatchd.metrics', 'h11')\n"
         "print([name for name in sys.modules if name.startswith(wings)],"
         " 'tooldispatchd.catalog.rest.requests' in sys.modules)"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tooldispatchd.daemon.daemon import DaemonStart
+    from tooldispatchd.daemon.start import DaemonStart
 
 EPILOG = """\
 places:
@@ -80,9 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
     # Imported here: the other commands need none of it.
     import trio
 
-    from tooldispatchd.daemon.daemon import serve
     from tooldispatchd.daemon.equipment import EquipmentError
     from tooldispatchd.daemon.places.listeners import ListenError
+    from tooldispatchd.daemon.start import serve
 
     start = _start(arguments)
     if isinstance(start, int):
@@ -101,13 +101,13 @@ def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
     from tooldispatchd.client.reach import find_socket
     from tooldispatchd.config.configuration import ConfigError, find_configuration
     from tooldispatchd.config.listen_values import quote_path
-    from tooldispatchd.daemon.daemon import DaemonStart
     from tooldispatchd.daemon.logs import open_log
     from tooldispatchd.daemon.places.doors import check_descriptors
     from tooldispatchd.daemon.places.inheritance import divide
     from tooldispatchd.daemon.places.listeners import ListenError
     from tooldispatchd.daemon.reload.generations import CONFIGURATION
     from tooldispatchd.daemon.reload.source import ConfigurationSource
+    from tooldispatchd.daemon.start import DaemonStart
     from tooldispatchd.daemon.systemd import Notifier, listen_fds, take_watchdog
 
     try:

@@ -1,7 +1,4 @@
-"""The running daemon: its nurseries, its doors, its signals, and its end.
-
-    background ── timer, front, signals, reloads
-    home ─────── sessions (each with its own nursery), channels on streams
+"""The running daemon: its doors, its signals, and its end.
 
 At the first SIGTERM or SIGINT agents are let in no more and new requests get `draining`; what runs has `grace_s`, then
 what is left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. Administrators may look on until then. A
@@ -11,53 +8,39 @@ SIGHUP reads the configuration anew (`reloading`), unless it is that of the daem
 ends it like SIGTERM. SIGUSR1 and SIGUSR2 are ignored.
 """
 
-import gc
 import os
 import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from time import thread_time
 from typing import Final
 
-import msgspec
 import trio
 
 from tooldispatchd.agent.faults import DRAINING, too_many
-from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
+from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import Offer, ReadConfiguration, Reload
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
-from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.census import Census
-from tooldispatchd.calls.memory import Memory
-from tooldispatchd.catalog.masker import Masker
-from tooldispatchd.children.descriptors import raise_limit, require_free
-from tooldispatchd.children.family import Family, open_family
-from tooldispatchd.daemon.adminside import AdminDoor
-from tooldispatchd.daemon.equipment import Equipment, EquipmentError, open_equipment
-from tooldispatchd.daemon.heap import Heap
 from tooldispatchd.daemon.logs import DaemonLog, LogOutput
 from tooldispatchd.daemon.places.doors import DescriptorPair, Door, OpenPlace, accepted_from
 from tooldispatchd.daemon.places.inheritance import Handed
 from tooldispatchd.daemon.places.listeners import ListenError
-from tooldispatchd.daemon.places.opening import Opening
 from tooldispatchd.daemon.places.openplaces import OpenPlaces
 from tooldispatchd.daemon.places.takeover import MAX_DESCRIPTORS
-from tooldispatchd.daemon.reload.generations import Generations, prepare
-from tooldispatchd.daemon.reload.reloading import Reloader
-from tooldispatchd.daemon.reload.source import ConfigurationSource, Reading
 from tooldispatchd.daemon.scraping import ScrapeSide
-from tooldispatchd.daemon.systemd import Notifier, open_pulse
-from tooldispatchd.daemon.webside import WebSide, open_web_side
+from tooldispatchd.daemon.systemd import Notifier
+from tooldispatchd.daemon.webside import WebSide
 from tooldispatchd.forked.signals import IGNORED
 from tooldispatchd.front.channel import Channel, SocketWire
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.pair import give_back, open_pair
 from tooldispatchd.front.stream import StreamChannel
-from tooldispatchd.front.timer import Deferred, Timer
+from tooldispatchd.front.timer import Deferred
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.session import fault_line
@@ -445,154 +428,3 @@ def has_terminal() -> bool:
     except OSError:
         return False
     return True
-
-
-class DaemonStart(msgspec.Struct, frozen=True):
-    """What a daemon is started with.
-
-    `reading` is the first one of `source`, `handed` are the sockets of its unit that a service manager gave, `left` the
-    sockets and locks that it kept of a daemon before this one, and `masker` is that of the log. `take_over` says that
-    the daemon which runs is to be taken over, and as which profile; "" is none.
-    """
-
-    source: ConfigurationSource
-    reading: Reading
-    handed: Handed
-    notifier: Notifier
-    watchdog_s: float | None
-    log: DaemonLog
-    masker: Masker
-    left: Handed = ()
-    take_over: str | None = None
-
-
-async def serve(start: DaemonStart) -> int:
-    """Run the daemon until it is stopped, or the last of its places is gone; the exit code.
-
-    Raises `ListenError` for a place that cannot be listened on, `EquipmentError` where its programs cannot be run as
-    they should be.
-    """
-    descriptors = raise_limit()
-    reading, log = start.reading, start.log
-    # SIGHUP is that of a closed terminal: with nohup it is ignored, and stays so.
-    hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
-    with ExitStack() as bound, trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, *hung_up, *IGNORED) as signals:
-        # Signals drain from here on: whoever reads that the daemon is ready may stop it at once.
-        opening = Opening(
-            reading.places,
-            reading.catalog,
-            start.handed,
-            store=start.notifier,
-            log=log,
-            take_over=start.take_over,
-        )
-        bound.callback(opening.close)
-        await opening.begin(start.left)
-        prepared = prepare(reading, log, start.masker)
-        # After the last agent has ended, which needs them.
-        bound.callback(prepared.specs.close)
-        try:
-            require_free()
-        except OSError as error:
-            raise EquipmentError(f"cannot serve: {error.strerror}") from error
-        async with (
-            open_family() as family,
-            open_equipment(family, os.environ, log, start.masker) as equipment,
-            open_web_side(prepared.setup, family) as web,
-            trio.open_nursery() as background,
-        ):
-            await equipment.suit(prepared.setup)
-            background.start_soon(family.keep_guarded, partial(log.warning, "guardian replaced"))
-            background.start_soon(family.end_orphans)
-            limits = reading.catalog.config.limits
-            timer, heap = Timer(log), Heap()
-            front = Front(timer, log, out_buffer_bytes=limits.out_buffer_bytes, stalled_s=limits.stalled_s)
-            for service in (timer.run, front.run, heap.run, heap.free):
-                background.start_soon(service)
-            async with trio.open_nursery() as home:
-                memory = Memory(limits.buffered_bytes, ebbed=heap.ebbed, let_go=heap.let_go)
-                runtime = _runtime(prepared.setup, front, home=home, family=family, equipment=equipment, memory=memory)
-                generations = Generations(runtime, prepared, equipment, masker=start.masker, front=front, heap=heap)
-                bound.callback(generations.close)
-                daemon = Daemon(
-                    runtime,
-                    front,
-                    log,
-                    start.notifier,
-                    web=web,
-                    latest=lambda: generations.latest,
-                    handed=start.handed,
-                    descriptors=descriptors,
-                )
-                reloader = Reloader(
-                    start.source,
-                    generations,
-                    equipment,
-                    daemon.places,
-                    move_sessions=daemon.move_sessions,
-                    web=web,
-                    family=family,
-                    log=log,
-                    notifier=start.notifier,
-                )
-                background.start_soon(reloader.run)
-                receive = partial(daemon.receive_signals, reload=reloader.ask, kill_children=family.kill_all)
-                background.start_soon(receive, signals)
-                async with _kept_answers(runtime):
-                    daemon.reload, daemon.configuration = reloader.answer, generations.configuration
-                    runtime.services.admin = AdminDoor(daemon, daemon.latest)
-                    await _run(daemon, front, start, opening)
-                home.cancel_scope.cancel()
-            await runtime.services.checkers.close()
-            background.cancel_scope.cancel()
-    log.info("daemon stopped", forced=daemon.is_forced, **daemon.turns.fields())
-    return 1 if daemon.is_forced else 0
-
-
-async def _run(daemon: Daemon, front: Front, start: DaemonStart, opening: Opening) -> None:
-    """Let agents in, say that the daemon is ready, and run it to its end."""
-    await opening.finish()
-    daemon.serve(opening.opened)
-    # What exists now stays: the collector need not scan it again and again while every agent waits.
-    gc.collect()
-    gc.freeze()
-    # `tooldispatchd serve` starts without it.
-    gc.enable()
-    with open_pulse(front, start.notifier, watchdog_s=start.watchdog_s, status=lambda: daemon.status):
-        start.log.info("daemon ready", listening=[place.text for place in start.reading.places], pid=os.getpid())
-        start.notifier.ready(daemon.status)
-        opening.ready()
-        # The start is nobody's turn.
-        daemon.turns = LongestTurn()
-        trio.lowlevel.add_instrument(daemon.turns)
-        await daemon.run()
-        trio.lowlevel.remove_instrument(daemon.turns)
-
-
-def _kept_answers(runtime: Runtime) -> AbstractAsyncContextManager[None]:
-    """What keeps cached answers in a file, where the configuration names one."""
-    store = runtime.setup.catalog.config.cache.store
-    if store == "memory":
-        return nullcontext()
-    # Few daemons have one.
-    from tooldispatchd.agent.answerstore import keep_answers, path_of  # noqa: PLC0415  # a wing
-
-    path = path_of(store)
-    assert path is not None
-    return keep_answers(path, runtime.state.answers, runtime.setup.log)
-
-
-def _runtime(
-    setup: Setup, front: Front, *, home: trio.Nursery, family: Family, equipment: Equipment, memory: Memory
-) -> Runtime:
-    """The first generation, and what it shares with all that follow."""
-    services = Services(
-        setup,
-        timer=front.timer,
-        home=home,
-        family=family,
-        audit=equipment.audit,
-        make_spool=equipment.make_spool,
-        steps=equipment.steps,
-    )
-    return Runtime(setup, services, DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory))

@@ -16,9 +16,9 @@ from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.children.descriptors import occupy_standard, raise_limit
 from tooldispatchd.config.configuration import ConfigError
-from tooldispatchd.daemon.daemon import DaemonStart, serve
 from tooldispatchd.daemon.logs import open_log
 from tooldispatchd.daemon.reload.source import ConfigurationSource, Reading
+from tooldispatchd.daemon.start import DaemonStart, serve
 from tooldispatchd.daemon.systemd import Notifier
 
 

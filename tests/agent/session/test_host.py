@@ -17,11 +17,14 @@ from tests.agent.fakes import (
     open_runtime,
     small_catalog,
 )
+from tooldispatchd.agent.calls.inflight import STOPS
 from tooldispatchd.agent.session.host import ChannelHost
+from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.stages import Reason
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.wire.heavy import HEAVY_BYTES
+from tooldispatchd.wire.messages import ToolCancel
 
 
 async def test_a_call_that_runs_at_the_end_of_input_is_answered_and_then_the_channel_ends(
@@ -196,6 +199,24 @@ async def test_a_cancelled_call_is_answered_cancelled_whatever_its_tool_then_say
         assert code_of(await agent.hear()) == "cancelled"
         assert held.halted == [("1", Reason.CANCELLED)]
         await agent.end_input()
+
+
+async def test_of_many_calls_that_are_cancelled_none_starts_in_a_place_that_comes_free(
+    autojump_clock: MockClock,
+) -> None:
+    held = HeldPlan(gate=Gate(1, kept=0))
+    async with open_runtime(small_catalog(), held) as runtime:
+        agent = Agent(runtime)
+        await agent.say(*({"id": str(number), "name": "held"} for number in range(4 * STOPS)))
+        await agent.pause(1)
+        session = agent.host.sessions[0]
+        assert session.in_flight is not None
+        session.cancel(ToolCancel(waiting=True))
+        assert len(session.in_flight) == 3 * STOPS
+        held.finish("0")
+        await agent.end_input()
+        heard = await agent.hear_all()
+        assert (len(heard), held.started) == (4 * STOPS, ["0"])
 
 
 async def test_an_input_that_is_refused_takes_no_place(autojump_clock: MockClock) -> None:

@@ -4,7 +4,9 @@ import pytest
 import trio
 
 from tests.agent.fakes import open_runtime
-from tests.agent.pliable import SOON_S, Talker, names_of, talking
+from tests.agent.pliable import SOON_S, Talker, code_in, names_of, talking
+from tooldispatchd.agent.tools.declaredplans import compile_plans
+from tooldispatchd.agent.tools.showing import RENDERED_BYTES, Showing
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.specs import Config, ProfileSpec, ToolSpec
 
@@ -82,3 +84,48 @@ async def test_an_agent_that_leaves_meanwhile_leaves_nothing() -> None:
         with trio.fail_after(SOON_S):
             while runtime.state.opened or not agent.closings:
                 await trio.sleep(0.01)
+
+
+async def test_what_is_switched_holds_for_the_lines_behind_it() -> None:
+    async with open_runtime(many_tools()) as runtime, talking(runtime, profile="many", schemas="plain") as agent:
+        await agent.say(
+            {"__port": "select", "id": "off", "tools": {"tool_1": False}, "schemas": FORM},
+            {"__port": "tool_req", "id": "1", "name": "tool_1", "input": {}},
+            {"__port": "select", "id": "on", "tools": {"tool_1": True}},
+            {"__port": "tool_req", "id": "2", "name": "tool_1", "input": {}},
+        )
+        heard = [await agent.line() for _ in range(4)]
+        assert [line["id"] for line in heard] == ["off", "1", "on", "2"]
+        assert [len(line["tools"]) for line in (heard[0], heard[2])] == [len(MANY) - 1, len(MANY)]
+        assert (code_in(heard[1]), heard[3]["is_error"]) == ("not_allowed", False)
+
+
+async def test_ready_comes_before_the_answers_to_lines_behind_hello() -> None:
+    async with open_runtime(many_tools()) as runtime:
+        agent = Talker(runtime)
+        call = {"__port": "tool_req", "id": "1", "name": "tool_1", "input": {}}
+        await agent.say({"__port": "hello", "profile": "many", "schemas": FORM}, call)
+        assert [(await agent.line())["__port"] for _ in range(2)] == ["ready", "tool_resp"]
+        await agent.end_input()
+
+
+async def test_a_list_for_a_session_that_has_ended_ends_no_other() -> None:
+    async with open_runtime(many_tools()) as runtime, talking(runtime, profile="many") as agent:
+        await agent.say({"__port": "hello", "profile": "default", "agent": "ada"})
+        assert (await agent.line())["__port"] == "ready"
+        await agent.say({"__port": "bye"})
+        assert (await agent.line())["__port"] == "bye"
+        await agent.say({"__port": "tools", "schemas": FORM})
+        assert (await agent.line())["__port"] == "tools"
+        assert (await agent.ask("echo", 1, agent="ada"))["content"] == "1"
+
+
+async def test_what_one_turn_makes_is_bounded_whatever_is_switched_on() -> None:
+    showing = Showing()
+    async with open_runtime(many_tools()) as runtime, talking(runtime, profile="many"):
+        plans = {name: plan for name, plan in runtime.plans("many", compile_plans).items() if name in MANY}
+        turns = 1
+        while not showing.render(FORM, plans, plans):
+            turns += 1
+    listed = sum(map(len, showing.entries(FORM, plans, plans)[0]))
+    assert listed // RENDERED_BYTES <= turns <= listed // RENDERED_BYTES + 2

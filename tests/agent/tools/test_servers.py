@@ -168,6 +168,15 @@ def test_ready_is_told_though_the_input_has_ended_while_servers_opened(agent: Ag
     assert agent.hear() == {"end": True}
 
 
+def test_a_session_that_must_be_refused_is_never_ready_though_the_input_has_ended(agent: Agent) -> None:
+    agent.say({"__port": "hello", "profile": "lacking", "id": "h"})
+    agent.call("1", "lacking:echo", {})
+    agent.end_input()
+    told = [agent.hear(), agent.hear()]
+    assert sorted((line["__port"], line["id"]) for line in told) == [("fault", "h"), ("tool_resp", "1")]
+    assert agent.hear() == {"end": True}
+
+
 # --- failing ---
 
 

@@ -8,6 +8,7 @@ A session has this from its first such call on; one that only calls inline tools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Final, Literal, Protocol
 
 import trio
@@ -102,6 +103,7 @@ class InFlight:
         "_calls",
         "_channel",
         "_context",
+        "_doomed",
         "_emptied",
         "_held",
         "_jobs",
@@ -151,6 +153,8 @@ class InFlight:
             outputs=StoredOutputs(services.spool.quota, limits.stored_bytes),
             budget=runtime.setup.budget(session.profile),
         )
+        # Those that end in one of the next turns, with what: none of them starts in a place that comes free meanwhile.
+        self._doomed: dict[AgentCall, Fault] = {}
         # By id; a job's call by its job, since its id is free again.
         self._calls: dict[str | Job, AgentCall] = {}
         # Calls whose server is still starting, in the order they came.
@@ -326,6 +330,8 @@ class InFlight:
         return None
 
     def _advance(self, call: AgentCall) -> None:
+        if call in self._doomed:
+            return
         try:
             call.advance()
         except Exception as error:  # noqa: BLE001  # guard: a defect on its way is this call's fault alone
@@ -346,7 +352,7 @@ class InFlight:
 
     def run(self, call: AgentCall) -> None:
         """Go on with a call whose turn has come, among its agent's calls or at its tool's gate."""
-        if call.has_ended:
+        if call.has_ended or call in self._doomed:
             return
         if call.machine.state is not CallState.LINED:
             self._advance(call)
@@ -401,20 +407,26 @@ class InFlight:
             for call in self._in_progress()
             if (call.job is not None or not only_jobs) and not (only_waiting and call.is_running)
         ]
-        self._stop(chosen[:STOPS], fault)
-        if len(chosen) > STOPS:
-            self._session.start_soon(partial(self._stop_in_turns, chosen[STOPS:], fault))
+        if len(chosen) > STOPS and not self._doomed:
+            self._session.start_soon(self._stop_in_turns)
+        self._doomed.update(dict.fromkeys(chosen, fault))
+        self._stop_some()
 
-    async def _stop_in_turns(self, calls: list[AgentCall], fault: Fault) -> None:
-        for at in range(0, len(calls), STOPS):
+    async def _stop_in_turns(self) -> None:
+        while self._doomed:
             self._channel.flush()
             await trio.lowlevel.checkpoint()
-            self._stop(calls[at : at + STOPS], fault)
+            self._stop_some()
         self._channel.flush()
 
+    def _stop_some(self) -> None:
+        for call in list(islice(self._doomed, STOPS)):
+            self._stop(call, self._doomed.pop(call))
+
     def stop_at_once(self, fault: Fault) -> None:
-        """End every call in this turn, where there is no other."""
-        self._stop(self._in_progress(), fault)
+        """End every call now, where no task of the session can go on with it."""
+        for call in self._in_progress():
+            self._stop(call, self._doomed.pop(call, fault))
 
     def _in_progress(self) -> list[AgentCall]:
         """The calls, of which those that wait come first, so that a place given back starts none.
@@ -423,14 +435,14 @@ class InFlight:
         """
         return sorted(self._calls.values(), key=_progress)
 
-    def _stop(self, calls: Iterable[AgentCall], fault: Fault) -> None:
-        """Where the daemon ends, or the call that this whole agent serves, there is little time for it."""
+    def _stop(self, call: AgentCall, fault: Fault) -> None:
+        """End a call early. Where the daemon ends, or the call that this whole agent serves, there is little time."""
+        if call.has_ended:
+            return
         depth = self._context.lineage.depth
-        for call in calls:
-            if not call.has_ended:
-                call.stop(fault, Reason.CANCELLED)
-                if depth > 0 or fault.code is Code.DRAINING:
-                    call.hurry(LAST_S / 2**depth)
+        call.stop(fault, Reason.CANCELLED)
+        if depth > 0 or fault.code is Code.DRAINING:
+            call.hurry(LAST_S / 2**depth)
 
     def promote(self, call_id: str) -> Fault | None:
         """Make a job of a call that runs or waits; why it cannot be one."""
@@ -481,6 +493,7 @@ class InFlight:
     def ended(self, call: AgentCall) -> None:
         """Answer the call, or let its job be done, and give its places back; the session may have waited for it."""
         del self._calls[call.key]
+        self._doomed.pop(call, None)
         self._count_bytes(-call.bytes_in)
         # The answer to a job may end another call that waits for it, and with that one the session.
         context, outcome = self._context, call.machine.outcome
@@ -548,7 +561,7 @@ class InFlight:
             finally:
                 # Where the whole session is cancelled the task has had no chance to end its call.
                 if not (has_finished or call.has_ended):
-                    call.finish(CANCELLED)
+                    call.finish(self._doomed.get(call, CANCELLED))
                 self._channel.flush()
 
         self._session.start_soon(guarded)

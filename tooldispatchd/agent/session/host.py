@@ -10,14 +10,13 @@ bytes ─▶ ChannelMachine ─▶ Host ─▶ Roster ─▶ sessions
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from enum import Enum
-from functools import partial
 from time import perf_counter
 from typing import Final
 
 import trio
 
 from tooldispatchd.agent.calls.call import LARGE_BYTES
+from tooldispatchd.agent.calls.sessionchannel import Hearing
 from tooldispatchd.agent.faults import DRAINING, TOO_LATE, too_many
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import NO_ADMINISTRATOR, AdminSide
@@ -74,15 +73,6 @@ TOOLS_A_REQUEST: Final = 4
 RESTING: Final = Fault(Code.NOT_ALLOWED, "an agent calls tools while it is called, and not between its calls")
 
 
-class Hearing(Enum):
-    """Whether the channel's lines are still served."""
-
-    LISTENING = "listening"
-    ENDED = "ended"  # no more bytes will come; what came is served
-    DEAF = "deaf"  # nothing is served any more
-    CLOSED = "closed"
-
-
 class ChannelHost:
     """See the module. `latest` gives the generation that a session which opens now is of.
 
@@ -93,6 +83,7 @@ class ChannelHost:
 
     __slots__ = (
         "_allowance",
+        "_awaited",
         "_counted_at",
         "_half",
         "_has_administered",
@@ -155,8 +146,9 @@ class ChannelHost:
         self._is_flooding = self._is_resting = False
         self._is_reading = self._is_turn_over = False
         self._unsent = 0  # bytes of large answers among the outgoing lines
-        # While a checker reads a line: ends that. The lines behind it wait.
-        self._heavy: trio.CancelScope | None = None
+        # So many things must be done before further lines are looked at: one may be a line that a checker reads.
+        self._awaited = 0
+        self._heavy: trio.CancelScope | None = None  # ends that
         # The message that it read, until the next turn.
         self._read: list[Message | Refused | None] = []
         self._said_bye = False
@@ -198,7 +190,7 @@ class ChannelHost:
 
     def resume(self) -> None:
         """Serve the lines of one turn, and answer in one write what can be answered at once."""
-        if self._heavy is not None:
+        if self._awaited:
             return
         machine, roster, named = self._machine, self._roster, self._roster.named
         before = machine.line
@@ -248,7 +240,7 @@ class ChannelHost:
             self._read.append(refuse_unread(bytes(line[:HEAD_BYTES]), self.share.fault))
             return
         self._heavy = trio.CancelScope()
-        self._outlet.pause()
+        self.hold()
         self._services.home.start_soon(self._await_heavy, line, self._heavy)
 
     async def _await_heavy(self, line: bytes | bytearray, scope: trio.CancelScope) -> None:
@@ -259,8 +251,20 @@ class ChannelHost:
             self._read.append(refuse_unread(bytes(line[:HEAD_BYTES]), DRAINING))
         self.share.add(-len(line))
         self._heavy = None
-        # Served in a turn of the channel's own, under its guard.
-        self._outlet.again()
+        self.release()
+
+    def hold(self) -> None:
+        """Look at no further line until `release`, which is called as often."""
+        self._awaited += 1
+        self._is_turn_over = True
+        self._outlet.pause()
+
+    def release(self) -> None:
+        """Go on with the lines."""
+        self._awaited -= 1
+        if not self._awaited:
+            # In a turn of the channel's own, under its guard.
+            self._outlet.again()
 
     def _give_up_heavy(self) -> None:
         if self._heavy is not None:
@@ -269,7 +273,7 @@ class ChannelHost:
     def _go_on(self) -> None:
         """After a turn: send, and take another, or see what the end of the input means."""
         self._send()
-        if self._heavy is not None:
+        if self._awaited:
             return
         if self._has_lines:
             self._outlet.again()
@@ -280,7 +284,7 @@ class ChannelHost:
 
     @property
     def _has_lines(self) -> bool:
-        has_lines = self._machine.has_lines or self._read or self._heavy is not None
+        has_lines = self._machine.has_lines or self._read or self._awaited
         return bool(has_lines) and self._hearing in {Hearing.LISTENING, Hearing.ENDED}
 
     def ended(self) -> None:
@@ -543,8 +547,7 @@ class ChannelHost:
         agent, refusal = message.agent, refuse_form(message.schemas)
         if refusal is None:
             session = self._roster.of(agent) or self._roster.open_silently(agent, line=self._machine.line)
-            again = partial(self._tell, message)
-            refusal = session if isinstance(session, Fault) else session.list_tools(message, again)
+            refusal = session if isinstance(session, Fault) else session.list_tools(message)
         if refusal is not None:
             self._fault(refusal, agent=agent, line_id=message.id)
 

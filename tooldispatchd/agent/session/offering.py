@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
-import trio
 from msgspec import UNSET, Raw
 
 from tooldispatchd.agent.calls.call import Plan
@@ -15,11 +14,10 @@ from tooldispatchd.agent.calls.sessionchannel import Lookup
 from tooldispatchd.agent.faults import switched_off
 from tooldispatchd.agent.tools.builtins import instructions_of
 from tooldispatchd.agent.tools.passing import SIGN
-from tooldispatchd.agent.tools.showing import PLAIN, TEXT, Showing, draw_plain, plain_entries
+from tooldispatchd.agent.tools.showing import PLAIN, Showing, plain_entries, prompt_in, render_plain
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.selection import EVERY, ToolSelection
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.catalog.textcalls import prompt_of
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import MAX_SWITCHES, PROTOCOL, ReadyLine, Select, ToolsLine, ToolsReq
 from tooldispatchd.wire.session import SessionMachine
@@ -83,23 +81,21 @@ class Offering:
         listed = self._toolset.listed
         return listed if selection is None else _those_on(listed, selection)
 
-    def draw(self, form: str | None = None) -> bool:
-        """Make ready some of what a list in a form needs, or in that of `hello`; whether it is there as a whole.
+    @property
+    def selection(self) -> ToolSelection | None:
+        """What is on; None where everything is."""
+        return self._selection
+
+    def render(self, form: str | None, selection: ToolSelection | None) -> bool:
+        """Make ready some of what a list of these needs, in a form or in that of `hello`; whether all of it is there.
 
         Nothing is kept of it but what all sessions share, so that it is for the first of them alone.
         """
-        form = form or self._machine.asked.schemas or PLAIN
+        form, listed = form or self._machine.asked.schemas or PLAIN, self._listed(selection)
         showing = self._showing_in(form)
         if showing is None:
-            return draw_plain(self.listed.values())
-        return showing.draw(form, self._toolset.plans, self.listed)
-
-    async def draw_all(self, form: str | None) -> None:
-        """Make all of it ready, and let others have their turns between."""
-        is_there = False
-        while not is_there:
-            await trio.lowlevel.checkpoint()
-            is_there = self.draw(form)
+            return render_plain(listed.values())
+        return showing.render(form, self._toolset.plans, listed)
 
     def _shown(self) -> tuple[list[Raw], list[str]]:
         """The tools in the form of `hello`, and what it could not say; their names as it spells them are known now."""
@@ -128,19 +124,23 @@ class Offering:
         tools, _notes = self._shown()
         self._machine.tools_changed(tools, prompt_in(self._machine.asked.schemas, tools))
 
-    def answer(self, asked: ToolsReq) -> ToolsLine | Fault:
-        """The answer to `tools` or `select`, in the form asked for, else in that of `hello`; or why there is none."""
-        selection = self._selection
-        if asked.tags is not None or asked.tools is not None:
-            found = self._selected(asked)
-            if isinstance(found, Fault):
-                return found
-            selection = found
-            if isinstance(asked, Select):
-                self._selection = selection
-                self.refresh()
+    def choose(self, asked: ToolsReq) -> ToolSelection | Fault | None:
+        """What a list in answer to `tools` or `select` is to show, None for everything; or why there is none.
+
+        What `select` says holds from now on.
+        """
+        if asked.tags is None and asked.tools is None:
+            return self._selection
+        found = self._selected(asked)
+        if isinstance(asked, Select) and not isinstance(found, Fault):
+            self._selection = found
+            self.refresh()
+        return found
+
+    def answer(self, asked: ToolsReq, chosen: ToolSelection | None) -> ToolsLine:
+        """The list of what was chosen, in the form asked for, else in that of `hello`."""
         form = asked.schemas or self._machine.asked.schemas
-        tools = self._entries(form, selection)[0]
+        tools = self._entries(form, chosen)[0]
         return ToolsLine(tools, self._machine.agent, asked.id, prompt_in(form, tools))
 
     def _entries(self, form: str | None, selection: ToolSelection | None) -> tuple[list[Raw], list[str]]:
@@ -200,11 +200,6 @@ class Offering:
         if form != PLAIN:
             self._showing = self._showing or Showing()
         return self._showing
-
-
-def prompt_in(form: str | None, tools: list[Raw]) -> str | None:
-    """What goes with a list in the form for models without tool calling."""
-    return prompt_of(tools) if form == TEXT else None
 
 
 def _is_on(plan: Plan, selection: ToolSelection) -> bool:

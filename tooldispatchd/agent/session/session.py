@@ -22,7 +22,6 @@ from tooldispatchd.agent.calls.unpacking import unpack
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, ran_at_once
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.approvers import AskedSession
-from tooldispatchd.agent.session.changes import Changes
 from tooldispatchd.agent.session.endings import fields_of, note_ended
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
@@ -31,6 +30,7 @@ from tooldispatchd.agent.session.moving import Formers, profile_in
 from tooldispatchd.agent.session.notes import ServerNotes
 from tooldispatchd.agent.session.offering import Offering
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
+from tooldispatchd.agent.session.telling import Telling
 from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit, audit_of
 from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.toolset import Toolset
@@ -54,7 +54,6 @@ from tooldispatchd.wire.session import DUPLICATE, Event, SessionMachine, State, 
 
 class Session:
     __slots__ = (
-        "_changes",
         "_formers",
         "_has_opened",
         "_host",
@@ -67,6 +66,7 @@ class Session:
         "_questions",
         "_runtime",
         "_spec",
+        "_teller",
         "_tree",
         "answered",
         "audit",
@@ -115,7 +115,6 @@ class Session:
         # The calls that do not end at once, from the first of them on.
         self.in_flight: InFlight | None = None
         self._questions: Questions | None = None
-        self._changes: Changes | None = None
         self._tree: TaskTree | None = None
         self._is_forced = self._has_opened = False
         self._spec = spec  # by what its `hello` has narrowed the profile
@@ -125,6 +124,7 @@ class Session:
         root = self.number if lineage is None else lineage.account.number
         self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
         self._offering = Offering(self.toolset, machine, profile)
+        self._teller: Telling | None = None
         self.plans = self._offering.plans  # every request looks a name up
         self.has_jobs = profile.jobs
         self._is_searched = profile.is_searched
@@ -168,7 +168,7 @@ class Session:
 
     def opened(self) -> None:
         """A server has answered or failed: route what waited for it, and be ready when all have."""
-        refusal = self.toolset.refusal if self.machine.state is State.OPENING else None
+        refusal = self.toolset.refusal if self._is_opening else None
         if refusal is not None and not self._is_over:
             # Before anything is routed: `hello` and what waits get this same fault, whatever other servers will say.
             self.machine.refusal = refusal
@@ -182,13 +182,23 @@ class Session:
         if self.toolset.is_settled and not self._is_over:
             if self._has_opened:
                 self.tools_changed()
-            elif not (self.machine.is_greeted or self.lineage) or self._is_drawn(self.opened):
-                self._has_opened = True
-                self.machine.apply(Event.OPENED)
-                if self.machine.is_greeted:
-                    self._say_ready()
-            if self._next is not None:
-                self.move(self._next)
+            elif self.machine.is_greeted or self.lineage is not None:
+                self._telling.once_rendered(self._open)
+            else:
+                self._open()
+        self._go_on()
+
+    def _open(self) -> None:
+        if self._is_opening:
+            self._has_opened = True
+            self.machine.apply(Event.OPENED)
+            if self.machine.is_greeted:
+                self._say_ready()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._next is not None:
+            self.move(self._next)
         if self.lineage is not None and self.lineage.opened is not None and not self._is_opening:
             self.lineage.opened.set()
         self._host.flush()
@@ -224,22 +234,7 @@ class Session:
         if self.machine.greet(hello, line=line):
             self._attend()
             if self.machine.state is State.OPEN:
-                self._say_ready()
-
-    def _is_drawn(self, then: Callable[[], None], form: str | None = None) -> bool:
-        """Whether a list of tools can be told now; else it is made, in turns of the loop, and then `then` is called."""
-        if self._offering.draw(form):
-            return True
-
-        async def draw() -> None:
-            # One at a time in the whole daemon, as those that search.
-            async with self._runtime.services.listing.of((self._host.gate_key, self.number)):
-                await self._offering.draw_all(form)
-            then()
-            self._host.flush()
-
-        self.start_soon(draw)
-        return False
+                self._telling.once_rendered(self._say_ready)
 
     @property
     def _is_opening(self) -> bool:
@@ -250,6 +245,13 @@ class Session:
     def _is_over(self) -> bool:
         """Whether how the opening ends is of no interest any more."""
         return self.machine.is_gone or self._is_forced or self.machine.refusal is not None
+
+    @property
+    def _telling(self) -> Telling:
+        teller = self._teller or Telling(self, self._offering, self._host, self._runtime.services)
+        if self.machine.state is not State.CLOSED:  # it would never be freed
+            self._teller = teller
+        return teller
 
     def _say_ready(self) -> None:
         own, rules = self.lineage is None, self._host.may_administer
@@ -265,8 +267,7 @@ class Session:
         # Before it is open there is `ready` to tell of them; and who finds tools by searching has the list that it had.
         is_told = self.machine.asked.updates and not self._is_searched
         if is_told and self.machine.state is not State.OPENING:
-            self._changes = self._changes or Changes(self._runtime.services.timer, self._tell_tools)
-            self._changes.note()
+            self._telling.changed()
 
     def has_stored(self) -> None:
         """A long answer was stored: what reads it is among the tools from here on."""
@@ -277,13 +278,6 @@ class Session:
         if self.events is not None:
             self.events.server_moved(server, fault)
             self._host.flush()
-
-    def _tell_tools(self) -> None:
-        if self.machine.state is State.CLOSED or not self._is_drawn(self._tell_tools):
-            return
-        self._offering.tell()
-        self.plans = self._offering.plans
-        self._host.flush()
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
@@ -397,16 +391,9 @@ class Session:
             return NO_JOBS
         return TOO_LATE if self.in_flight is None else self.in_flight.promote(call_id)
 
-    def list_tools(self, asked: ToolsReq, again: Callable[[], None]) -> Fault | None:
-        """Answer `tools` or `select`; or why that cannot be. Where it takes longer `again` is called to ask anew."""
-        if not self._is_drawn(again, asked.schemas):
-            return None
-        answer = self._offering.answer(asked)
-        self.plans = self._offering.plans
-        if isinstance(answer, Fault):
-            return answer
-        self.machine.outgoing.append(answer)
-        return None
+    def list_tools(self, asked: ToolsReq) -> Fault | None:
+        """Answer `tools` or `select`; or why that cannot be."""
+        return self._telling.answer(asked)
 
     def take_reply(self, reply: Reply) -> None:
         """The agent's answer to a question; one to none is ignored."""
@@ -583,8 +570,8 @@ class Session:
             self._questions.close()
         # Shared servers have no tasks in this session whose end would have released them.
         self._close_servers()
-        if self._changes is not None:
-            self._changes.close()
+        if self._teller is not None:
+            self._teller.close()
         if self.machine.state is not State.DRAINING:
             self.machine.apply(Event.ENDED)
         self.machine.apply(Event.TORN_DOWN)
@@ -596,5 +583,5 @@ class Session:
             self._formers.forget()
         self._runtime.leave()
         self._host.closed(self.machine.agent)
-        self.in_flight = self._questions = self._changes = self._tree = None
+        self.in_flight = self._questions = self._teller = self._tree = None
         self.toolset.forget()

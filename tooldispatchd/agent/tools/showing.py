@@ -22,7 +22,7 @@ TEXT: Final = "text"
 # any object as its input: a hostile server's schemas cost the dispatch thread some milliseconds each.
 MAX_LISTED_BYTES: Final = 1024 * 1024
 # What one turn of the loop makes of a list. In the form of Google that takes 6 ms, in the others one.
-DRAWN_BYTES: Final = 8 * 1024
+RENDERED_BYTES: Final = 8 * 1024
 
 
 class NamedTools(Protocol):
@@ -80,11 +80,11 @@ class Showing:
             warnings += [f"tool {name}: {note}" for note in notes]
         return entries, warnings
 
-    def draw(self, form: str, plans: Mapping[str, Plan], listed: Mapping[str, Plan]) -> bool:
-        """Make `DRAWN_BYTES` of the entries that a list in a form still needs; whether it has all of them now."""
+    def render(self, form: str, plans: Mapping[str, Plan], listed: Mapping[str, Plan]) -> bool:
+        """Make `RENDERED_BYTES` of the entries that a list in a form still needs; whether it has all of them now."""
         spelling = self._spelling(form)
         spelling.add(plans)
-        return _draw(((plan, spelling.shown(name)) for name, plan in listed.items()), form, MAX_LISTED_BYTES)
+        return _render_some(((plan, spelling.shown(name)) for name, plan in listed.items()), form, MAX_LISTED_BYTES)
 
     def shown(self, names: Iterable[str], form: str, plans: Mapping[str, Plan]) -> list[str]:
         """The names of some of the tools as a form spells them."""
@@ -129,13 +129,13 @@ def plain_entries(plans: Iterable[Plan]) -> list[Raw]:
     return [_rendered(plan, PLAIN, plan.name)[0] for plan in plans]
 
 
-def draw_plain(plans: Iterable[Plan]) -> bool:
-    """As `Showing.draw`, of a list in the plain form."""
-    return _draw(((plan, plan.name) for plan in plans), PLAIN, sys.maxsize)
+def render_plain(plans: Iterable[Plan]) -> bool:
+    """As `Showing.render`, of a list in the plain form."""
+    return _render_some(((plan, plan.name) for plan in plans), PLAIN, sys.maxsize)
 
 
-def _draw(named: Iterable[tuple[Plan, str]], form: str, room: int) -> bool:
-    left = DRAWN_BYTES
+def _render_some(named: Iterable[tuple[Plan, str]], form: str, room: int) -> bool:
+    left = RENDERED_BYTES
     for plan, name in named:
         is_there = (form, name) in plan.rendered
         size = len(_rendered(plan, form, name)[0])

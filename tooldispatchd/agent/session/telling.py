@@ -1,0 +1,100 @@
+"""What tells one agent its tools, in answer to `tools` and when they have changed; and makes lists ready for that.
+
+A list of many tools is rendered in turns of the loop, one of all sessions' at a time. The channel's further lines wait
+for it, so that they find what they would have found behind a short one.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import trio
+
+from tooldispatchd.agent.calls.call import Plan
+from tooldispatchd.agent.calls.sessionchannel import SessionChannel
+from tooldispatchd.agent.runtime import Services
+from tooldispatchd.agent.session.changes import Changes
+from tooldispatchd.agent.session.offering import Offering
+from tooldispatchd.agent.session.tasktree import Task
+from tooldispatchd.calls.selection import ToolSelection
+from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.messages import ToolsReq
+from tooldispatchd.wire.session import SessionMachine, State
+
+
+class ToldSession(Protocol):
+    """`Session`, around its lists."""
+
+    machine: SessionMachine
+    number: int
+    plans: dict[str, Plan]
+
+    def start_soon(self, task: Task) -> None: ...
+
+
+class Telling:
+    """See the module."""
+
+    __slots__ = ("_changes", "_host", "_offering", "_services", "_session")
+
+    def __init__(self, session: ToldSession, offering: Offering, host: SessionChannel, services: Services) -> None:
+        self._session = session
+        self._offering = offering
+        self._host = host
+        self._services = services
+        self._changes: Changes | None = None
+
+    def answer(self, asked: ToolsReq) -> Fault | None:
+        """Answer `tools` or `select`, or say why that cannot be. What is switched is so at once."""
+        chosen = self._offering.choose(asked)
+        self._session.plans = self._offering.plans
+        if isinstance(chosen, Fault):
+            return chosen
+        self._once_rendered(partial(self._answer, asked, chosen), asked.schemas, chosen)
+        return None
+
+    def _answer(self, asked: ToolsReq, chosen: ToolSelection | None) -> None:
+        self._session.machine.outgoing.append(self._offering.answer(asked, chosen))
+        self._session.plans = self._offering.plans
+
+    def changed(self) -> None:
+        """Tell the agent before long that its tools have changed."""
+        self._changes = self._changes or Changes(self._services.timer, self._tell)
+        self._changes.note()
+
+    def _tell(self) -> None:
+        self.once_rendered(self._tell_rendered)
+        self._host.flush()
+
+    def _tell_rendered(self) -> None:
+        if self._session.machine.state is not State.CLOSED:
+            self._offering.tell()
+            self._session.plans = self._offering.plans
+
+    def once_rendered(self, then: Callable[[], None]) -> None:
+        """Call `then` when the list in the form of `hello` can be told in one turn: now, unless it is a long one."""
+        self._once_rendered(then, None, self._offering.selection)
+
+    def _once_rendered(self, then: Callable[[], None], form: str | None, chosen: ToolSelection | None) -> None:
+        if self._session.machine.state is State.CLOSED or self._offering.render(form, chosen):
+            then()
+            return
+        self._host.hold()
+        self._session.start_soon(partial(self._render, then, form, chosen))
+
+    async def _render(self, then: Callable[[], None], form: str | None, chosen: ToolSelection | None) -> None:
+        try:
+            async with self._services.listing.of((self._host.gate_key, self._session.number)):
+                is_there = False
+                while not is_there:
+                    await trio.lowlevel.checkpoint()
+                    is_there = self._offering.render(form, chosen)
+            then()
+        finally:
+            self._host.release()
+        self._host.flush()
+
+    def close(self) -> None:
+        """Tell nothing any more."""
+        if self._changes is not None:
+            self._changes.close()

@@ -201,7 +201,7 @@ class ChannelHost:
         try:
             while self._read:
                 left -= self._take(self._read.pop())
-            for message in machine.messages():
+            for message in () if self._awaited else machine.messages():
                 session = None
                 if type(message) is ToolReq and not is_slow:
                     session = roster.own if message.agent is None else named.get(message.agent)

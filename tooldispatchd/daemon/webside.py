@@ -160,7 +160,8 @@ class WebProcess:
     def stop(self) -> None:
         """Have it accept nobody any more; what it serves goes on. Idempotent."""
         self._stopping.set()
-        if self._child is not None:
+        if self._child is not None and self._child.stdin >= 0:
+            trio.lowlevel.notify_closing(self._child.stdin)
             self._child.close_stdin()
 
     async def close(self) -> None:
@@ -178,12 +179,12 @@ class WebProcess:
             line = memoryview(msgspec.json.encode(self._place) + b"\n")
             # It may be told to stop meanwhile.
             while line and child.stdin >= 0:
-                await trio.lowlevel.wait_writable(child.stdin)
                 try:
+                    await trio.lowlevel.wait_writable(child.stdin)
                     line = line[os.write(child.stdin, line) :]
                 except BlockingIOError:
                     continue
-                except OSError:
+                except (OSError, trio.ClosedResourceError):
                     return
 
     def _spawn(self) -> Child:

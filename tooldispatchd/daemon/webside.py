@@ -76,7 +76,7 @@ class WebSide:
         return any(process.is_child(pid) for process in self._processes.values())
 
     def renew(self, doors: Sequence[WebDoor], catalog: Catalog) -> None:
-        """From now on these are the places, and admit whom they say. What one serves that is gone goes on."""
+        """From now on these are the places, and admit whom they say; the process of one that is gone stops."""
         places = {door.name: web_place(door, catalog, len(doors)) for door in doors}
         for name, process in self._processes.items():
             if name not in places:
@@ -96,7 +96,7 @@ class WebSide:
             self.ended()
 
     def stop(self) -> None:
-        """Have them accept nobody any more; what they serve goes on. Idempotent."""
+        """Have all of them stop, as `WebProcess.stop` has it. Idempotent."""
         self._is_stopping = True
         for process in self._processes.values():
             process.stop()
@@ -158,7 +158,10 @@ class WebProcess:
             self._renewed.set()
 
     def stop(self) -> None:
-        """Have it accept nobody any more; what it serves goes on. Idempotent."""
+        """Have it accept nobody any more, finish the requests that it serves, and end. Idempotent.
+
+        Idle sessions of MCP end at once: nobody could come back to them.
+        """
         self._stopping.set()
         if self._child is not None and self._child.stdin >= 0:
             trio.lowlevel.notify_closing(self._child.stdin)

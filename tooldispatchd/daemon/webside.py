@@ -243,8 +243,8 @@ class _Told(msgspec.Struct):
     fields: dict[str, str | int]
 
 
-def web_place(door: WebDoor, catalog: Catalog, number: int) -> WebPlace:
-    """What the web process is told of a place, one of so many."""
+def web_place(door: WebDoor, catalog: Catalog, places_sharing: int) -> WebPlace:
+    """Describe a place, one of so many, to its web process."""
     place, limits = door.place, catalog.config.limits
     auth = None if place.auth is None else catalog.config.http_auth[place.auth]
     digests = {name: catalog.tokens[name].hex() for name in admitted_profiles(place, catalog) if name in catalog.tokens}
@@ -260,7 +260,7 @@ def web_place(door: WebDoor, catalog: Catalog, number: int) -> WebPlace:
         open_profile=open_profile(place, catalog),
         max_line_bytes=limits.max_line_bytes,
         max_answer_bytes=min(4 * limits.max_content_bytes, MAX_ANSWER_BYTES),
-        number=number,
+        places_sharing=places_sharing,
         cert=place.cert,
         key=place.key,
         issuer=None if auth is None else TokenIssuer(auth.issuer, auth.audience, auth.scopes, auth.jwks),

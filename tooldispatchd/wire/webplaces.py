@@ -1,4 +1,4 @@
-"""What the daemon tells a process that serves MCP clients over HTTP: its place, and who may come in there.
+"""A place for MCP clients over HTTP, and whom it admits: the daemon describes it so to the process that serves it.
 
 It is JSON in a file without a name, which the process inherits: nothing of it stands among arguments or variables. Of
 a token it has the SHA-256 alone.

@@ -2,6 +2,7 @@
 
 import threading
 
+import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -125,6 +126,17 @@ async def test_long_lines_that_nobody_reads_are_bounded_by_their_size(autojump_c
         await trio.sleep(1)
         reader.end()
     assert [getattr(line, "dropped", None) for line in channel.said] == [4, None, None, None, None]
+
+
+async def test_a_subscription_that_sessions_cannot_be_told_of_is_none() -> None:
+    async def fail() -> None:
+        raise RuntimeError
+
+    running = Running()
+    readers = LogReaders(running.log_output, fail)
+    with pytest.raises(RuntimeError):
+        await readers.open(AdminReq("1", "log", level="debug"), Unread())  # type: ignore[arg-type]  # as much as it uses
+    assert (readers.reading, running.log.tells_calls) == (set(), False)
 
 
 async def test_a_subscription_ends_with_the_right_to_it(autojump_clock: MockClock) -> None:

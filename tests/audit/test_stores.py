@@ -155,6 +155,29 @@ def test_a_store_that_is_too_large_loses_its_oldest_records(place: str, tmp_path
     store.close()
 
 
+def test_a_store_that_may_be_much_smaller_than_it_was_shrinks_in_pieces(tmp_path: Path) -> None:
+    store = opened(f"sqlite:{tmp_path / 'audit'}")
+    store.write(calls(1000), [])
+    store.close()
+    store = opened(f"sqlite:{tmp_path / 'audit'}", max_bytes=50_000)
+    store.write(calls(1, first=1000), [])
+    # Between two of them others may write.
+    assert commits(tmp_path / "audit-wal") > 5
+    reader = open_reader(f"sqlite:{tmp_path / 'audit'}")
+    left = ids(list(reader.all(ALL)))
+    assert left == [str(number) for number in range(store.removed, 1001)]
+    assert 1 < len(left) < 300
+    reader.close()
+    store.close()
+
+
+def commits(log: Path) -> int:
+    """The transactions in a log of SQLite that was not begun anew (sqlite.org/fileformat2.html, 4.1)."""
+    frames = log.read_bytes()
+    frame_bytes = 24 + int.from_bytes(frames[8:12])
+    return sum(any(frames[start + 4 : start + 8]) for start in range(32, len(frames), frame_bytes))
+
+
 def test_the_newest_record_stays_however_small_the_store_may_be(place: str) -> None:
     store = opened(place, max_bytes=1, keep_s=1.0)
     for batch in range(3):

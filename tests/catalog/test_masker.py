@@ -92,6 +92,21 @@ def test_no_escape_of_json_hides_a_secret(text: str, masked: str) -> None:
     assert Masker([TOKEN]).mask_json(text) == masked
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ('{"a":"s3cret/token+1","a":"x"}', '{"a":"x"}'),
+        ('[{"a": "s3cret\\/token\\u002b1", "a": "x"}]', '[{"a":"x"}]'),
+        # Where no name stands twice, or there is no secret, it stays as it was written.
+        ('[{"a": "\\/", "b": 1e2}, {"a": "x"}]', '[{"a": "\\/", "b": 1e2}, {"a": "x"}]'),
+        ('{"a": "s3cret", "a": 1e2}', '{"a": "s3cret", "a": 1e2}'),
+    ],
+)
+def test_a_name_that_stands_twice_hides_no_secret(text: str, masked: str) -> None:
+    assert Masker([TOKEN]).mask_json(text) == masked
+    assert Masker([TOKEN]).mask_bytes(text.encode()) == masked.encode()
+
+
 def test_what_is_learnt_of_somebody_replaces_what_was_before() -> None:
     masker = Masker(["stated-secret"])
     masker.learn("one", ["first-token", "kept-token"])

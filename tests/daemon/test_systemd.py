@@ -110,23 +110,75 @@ def test_a_manager_that_is_not_there_stops_nobody(address: str, nothing_left: No
 
 def test_a_manager_that_does_not_listen_is_not_waited_for(manager: Manager) -> None:
     notifier = Notifier({"NOTIFY_SOCKET": manager.address})
-    for _ in range(2000):
-        notifier.beat("WATCHDOG=1")
+    fill(notifier)
     notifier.close()
     assert manager.hear() == ["WATCHDOG=1"]
 
 
 def test_what_is_no_beat_reaches_a_manager_that_is_slow(manager: Manager) -> None:
     notifier = Notifier({"NOTIFY_SOCKET": manager.address})
-    for _ in range(2000):
-        notifier.beat("WATCHDOG=1")
+    fill(notifier)
     notifier.stopping("draining", within_s=1.0)
     notifier.beat("WATCHDOG=1")
-    while manager.has_heard:
-        pass
+    read_all(manager)
     notifier.beat("WATCHDOG=1")
     assert [manager.hear()[0], manager.hear()[0]] == ["STOPPING=1", "WATCHDOG=1"]
     assert not manager.has_heard
+    notifier.close()
+
+
+def fill(notifier: Notifier) -> None:
+    """Tell the manager more than it takes while it is slow."""
+    for _ in range(2000):
+        notifier.beat("WATCHDOG=1")
+
+
+def read_all(manager: Manager) -> None:
+    while manager.has_heard:
+        pass
+
+
+def test_what_a_slow_manager_is_to_keep_does_not_overtake_what_it_is_to_forget(manager: Manager) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": manager.address, "FDSTORE": "3"})
+    assert notifier.store([(0, "place-a")])
+    fill(notifier)
+    notifier.forget(["place-a"])
+    assert not notifier.store([(0, "place-a")])
+    read_all(manager)
+    assert notifier.store([(0, "place-a")])
+    assert manager.hear() == ["FDSTOREREMOVE=1", "FDNAME=place-a"]
+    assert manager.hear() == ["FDSTORE=1", "FDNAME=place-a", "FDPOLL=0"]
+    assert not manager.has_heard
+    notifier.close()
+
+
+def test_what_a_slow_manager_is_to_forget_drops_no_state(manager: Manager) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": manager.address})
+    fill(notifier)
+    notifier.reloaded()
+    names = [f"place-{number}" for number in range(20)]
+    notifier.forget(names)
+    read_all(manager)
+    notifier.beat()
+    for message in (["READY=1"], *(["FDSTOREREMOVE=1", f"FDNAME={name}"] for name in names)):
+        assert manager.hear() == message
+        notifier.beat()
+    notifier.close()
+
+
+async def test_news_that_a_slow_manager_did_not_take_are_told_again(manager: Manager) -> None:
+    notifier, timer = Notifier({"NOTIFY_SOCKET": manager.address}), Timer(SilentLog())
+    front = Front(timer, SilentLog(), out_buffer_bytes=1, stalled_s=1)
+    async with trio.open_nursery() as nursery:
+        fill(notifier)
+        pulse = Pulse(front, notifier, watchdog_s=None, status=lambda: "idle")
+        nursery.start_soon(front.run)
+        await trio.testing.wait_all_tasks_blocked()
+        read_all(manager)
+        pulse.expire()
+        assert await trio.to_thread.run_sync(manager.hear) == ["STATUS=idle"]
+        pulse.close()
+        nursery.cancel_scope.cancel()
     notifier.close()
 
 

@@ -44,7 +44,7 @@ class LogReaders:
         self.reading: Final[set[LogSubscription]] = set()
 
     async def open(self, asked: AdminReq, channel: AdminChannel) -> "LogSubscription | Fault":
-        """The subscription that is asked for, which is to be run; or why there is none."""
+        """Open the subscription that is asked for, which is to be run; or say why there is none."""
         level = asked.level or "info"
         fault = level_fault(level)
         if fault is not None:
@@ -57,8 +57,12 @@ class LogReaders:
         subscription = LogSubscription(self, asked, channel, level)
         self.reading.add(subscription)
         self.log.attach(subscription)
-        # Who has the answer hears of each call that comes after it.
-        await self.tell_sessions()
+        try:
+            # Each call that comes after the answer is told.
+            await self.tell_sessions()
+        except BaseException:
+            subscription.end()
+            raise
         return subscription
 
 

@@ -298,7 +298,7 @@ class JsonlReader:
         self._file_number = number
 
     def _rest(self, wanted: AuditFilter) -> Iterator[CallRecord]:
-        """What is wanted of the lines of this file that were not read yet."""
+        """Read on in this file, as far as its lines are whole; those that are wanted."""
         self._file.seek(self._offset)
         for line in self._file:
             # The last one may be written just now.

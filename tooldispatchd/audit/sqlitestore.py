@@ -82,26 +82,23 @@ class SqliteStore:
             db.executescript(_SCHEMA)
 
     def write(self, records: Sequence[CallRecord], notes: Sequence[StoreNote]) -> None:
-        """All of these, or none; the oldest go where all are too large."""
+        """All of these, or none; the oldest go first where the store is too large."""
         with _told("write to", self._path):
+            self._shrink()
             with self._transaction():
                 for start in range(0, len(records), ROWS):
                     self._insert(records[start : start + ROWS])
                 rows = [(note.event, note.at, note.run, note.pid, note.count) for note in notes]
                 self._db.executemany("INSERT INTO notes (event, at, run, pid, count) VALUES (?, ?, ?, ?, ?)", rows)
-                removed = self._shrink()
-            self.removed += removed
 
-    def _shrink(self) -> int:
-        """Remove the oldest until there is room for all others, but not the newest one; how many."""
-        removed = 0
+    def _shrink(self) -> None:
+        """Remove the oldest while the store is too large, but not the newest one; each piece is a transaction."""
         # Their pages are used again; the file does not shrink, and need not.
         while self._size > self._max_bytes:
             first, last = self._db.execute("SELECT min(n), max(n) FROM calls").fetchone()
             if first == last:
                 break
-            removed += self._delete("n <= ?", (first + min(PIECE, (last - first) // 8),))
-        return removed
+            self.removed += self._delete("n <= ?", (first + min(PIECE, (last - first) // 8),))
 
     def _insert(self, records: Sequence[CallRecord]) -> None:
         values: list[object] = []

@@ -68,13 +68,16 @@ class Masker:
         within an escape. Of any other text as `mask`.
         """
         masked = self.mask(text)
-        if masked == text and not (self._forms and any(escape in text for escape in _HIDING)):
+        has_none = masked == text
+        if has_none and not (self._forms and any(escape in text for escape in _HIDING)):
             return text
         try:
             value = msgspec.json.decode(text)
             shown = self.mask_value(value)
-            return text if shown == value else msgspec.json.encode(shown).decode()
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            if has_none and shown == value and not _has_name_twice(text):
+                return text
+            return msgspec.json.encode(shown).decode()
+        except (msgspec.DecodeError, ValueError, RecursionError):
             return masked
 
     def mask_bytes(self, line: bytes) -> bytes:
@@ -115,6 +118,19 @@ class Masker:
 
 
 NO_SECRETS: Final = Masker()
+
+
+def _has_name_twice(text: str) -> bool:
+    """Whether an object in this JSON has a name twice: of such a one a value has the last alone."""
+    is_twice = False
+
+    def look(pairs: list[tuple[str, object]]) -> None:
+        nonlocal is_twice
+        is_twice |= len(dict(pairs)) < len(pairs)
+
+    # Numbers are not read: of very many digits Python makes none.
+    json.loads(text, object_pairs_hook=look, parse_int=len, parse_float=len)
+    return is_twice
 
 
 def _forms_of(value: str) -> Iterator[str]:

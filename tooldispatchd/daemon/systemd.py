@@ -9,7 +9,7 @@ import socket
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from select import EPOLLIN
 from typing import Final
@@ -76,6 +76,9 @@ class Notifier:
         self._socket: socket.socket | None = None
         self._is_stopping = False
         self._unsent: deque[bytes] = deque(maxlen=MAX_UNSENT)
+        # Names of what it need not keep any more and was not told of yet. They are no more than it keeps, since it is
+        # given nothing meanwhile; and apart, so that many of them drop no state.
+        self._unkept: dict[str, None] = {}
         # How many descriptors it keeps for the next daemon; systemd says it from version 254 on.
         most = environ.pop("FDSTORE", "")
         self._most = int(most) if most.isdecimal() and len(most) <= MAX_STORE_DIGITS else 0
@@ -110,50 +113,70 @@ class Notifier:
     def tell(self, *assignments: str) -> None:
         """Send these in one datagram, or later where it cannot be sent at once."""
         if self._socket is not None:
-            self._unsent.append("\n".join(assignments).encode(errors="replace"))
+            self._unsent.append(_datagram(assignments))
             self._flush()
 
-    def beat(self, *assignments: str) -> None:
-        """Send what is still unsent, then these if there are any: they are dropped if they cannot be sent at once."""
-        self._flush()
-        if assignments and not self._unsent:
-            self.tell(*assignments)
-            self._unsent.clear()
+    def beat(self, *assignments: str) -> bool:
+        """Send what is still unsent, then these if there are any: they are dropped if they cannot be sent at once.
 
-    def _flush(self) -> None:
-        try:
-            while self._socket is not None and self._unsent:
-                self._socket.sendto(self._unsent[0], socket.MSG_DONTWAIT, self._address)
-                self._unsent.popleft()
-        except OSError:
-            # A manager that restarts, or is slow.
-            return
+        Whether all were sent.
+        """
+        return self._flush() and (not assignments or self._send(_datagram(assignments)))
 
     def store(self, handed: Handed) -> bool:
-        """Have the manager keep these for the next daemon; whether it was told so. What it has already stays one."""
-        if self._socket is None or not handed or len(self._stored) + len(handed) > self._most:
+        """Have the manager keep these for the next daemon; whether it was told so. What it has already stays one.
+
+        It is not while anything is unsent: that may be that it keep one of the same name no longer.
+        """
+        if self._socket is None or not handed or len(self._stored) + len(handed) > self._most or not self._flush():
             return False
+        told: list[str] = []
         for fd, name in handed:
             # All descriptors of one message get the same name. It must not look whether a socket has hung up.
-            message = f"FDSTORE=1\nFDNAME={name}\nFDPOLL=0".encode()
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", (fd,)))]
-            try:
-                self._socket.sendmsg([message], rights, socket.MSG_DONTWAIT, self._address)
-            except OSError:
+            if not self._send(_datagram(("FDSTORE=1", f"FDNAME={name}", "FDPOLL=0")), fd):
+                self.forget(told)
                 return False
+            told.append(name)
             self._stored.add(name)
         return True
 
-    def forget(self, names: Iterable[str]) -> None:
+    def forget(self, names: Sequence[str]) -> None:
         """Have the manager keep the descriptors of these names no longer."""
-        for name in names:
-            self.tell("FDSTOREREMOVE=1", f"FDNAME={name}")
-            self._stored.discard(name)
+        if self._socket is not None:
+            self._stored.difference_update(names)
+            self._unkept.update(dict.fromkeys(names))
+            self._flush()
+
+    def _flush(self) -> bool:
+        """Send what is unsent; whether all of it was."""
+        while self._unsent:
+            if not self._send(self._unsent[0]):
+                return False
+            self._unsent.popleft()
+        for name in [*self._unkept]:
+            if not self._send(_datagram(("FDSTOREREMOVE=1", f"FDNAME={name}"))):
+                return False
+            del self._unkept[name]
+        return True
+
+    def _send(self, datagram: bytes, *fds: int) -> bool:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
+        try:
+            if self._socket is not None:
+                self._socket.sendmsg([datagram], rights, socket.MSG_DONTWAIT, self._address)
+        except OSError:
+            # A manager that restarts, or is slow.
+            return False
+        return self._socket is not None
 
     def close(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def _datagram(assignments: Sequence[str]) -> bytes:
+    return "\n".join(assignments).encode(errors="replace")
 
 
 @contextmanager
@@ -213,6 +236,6 @@ class Pulse:
         os.eventfd_read(self._fd)
         status = self._status()
         news = () if status == self._told else (f"STATUS={status}",)
-        self._notifier.beat(*self._words, *news)
-        self._told = status
+        if self._notifier.beat(*self._words, *news):
+            self._told = status
         self._front.timer.add(trio.current_time() + self._every_s, self)

@@ -76,7 +76,7 @@ class WebSide:
         return any(process.is_child(pid) for process in self._processes.values())
 
     def renew(self, doors: Sequence[WebDoor], catalog: Catalog) -> None:
-        """From now on these are the places, and admit whom they say. What one serves that is gone goes on."""
+        """From now on these are the places, and admit whom they say; the process of one that is gone stops."""
         places = {door.name: web_place(door, catalog, len(doors)) for door in doors}
         for name, process in self._processes.items():
             if name not in places:
@@ -96,7 +96,7 @@ class WebSide:
             self.ended()
 
     def stop(self) -> None:
-        """Have them accept nobody any more; what they serve goes on. Idempotent."""
+        """Have all of them stop, as `WebProcess.stop` has it. Idempotent."""
         self._is_stopping = True
         for process in self._processes.values():
             process.stop()
@@ -158,9 +158,13 @@ class WebProcess:
             self._renewed.set()
 
     def stop(self) -> None:
-        """Have it accept nobody any more; what it serves goes on. Idempotent."""
+        """Have it accept nobody any more, finish the requests that it serves, and end. Idempotent.
+
+        Idle sessions of MCP end at once: nobody could come back to them.
+        """
         self._stopping.set()
-        if self._child is not None:
+        if self._child is not None and self._child.stdin >= 0:
+            trio.lowlevel.notify_closing(self._child.stdin)
             self._child.close_stdin()
 
     async def close(self) -> None:
@@ -178,12 +182,12 @@ class WebProcess:
             line = memoryview(msgspec.json.encode(self._place) + b"\n")
             # It may be told to stop meanwhile.
             while line and child.stdin >= 0:
-                await trio.lowlevel.wait_writable(child.stdin)
                 try:
+                    await trio.lowlevel.wait_writable(child.stdin)
                     line = line[os.write(child.stdin, line) :]
                 except BlockingIOError:
                     continue
-                except OSError:
+                except (OSError, trio.ClosedResourceError):
                     return
 
     def _spawn(self) -> Child:
@@ -239,8 +243,8 @@ class _Told(msgspec.Struct):
     fields: dict[str, str | int]
 
 
-def web_place(door: WebDoor, catalog: Catalog, number: int) -> WebPlace:
-    """What the web process is told of a place, one of so many."""
+def web_place(door: WebDoor, catalog: Catalog, places_sharing: int) -> WebPlace:
+    """Describe a place, one of so many, to its web process."""
     place, limits = door.place, catalog.config.limits
     auth = None if place.auth is None else catalog.config.http_auth[place.auth]
     digests = {name: catalog.tokens[name].hex() for name in admitted_profiles(place, catalog) if name in catalog.tokens}
@@ -256,7 +260,7 @@ def web_place(door: WebDoor, catalog: Catalog, number: int) -> WebPlace:
         open_profile=open_profile(place, catalog),
         max_line_bytes=limits.max_line_bytes,
         max_answer_bytes=min(4 * limits.max_content_bytes, MAX_ANSWER_BYTES),
-        number=number,
+        places_sharing=places_sharing,
         cert=place.cert,
         key=place.key,
         issuer=None if auth is None else TokenIssuer(auth.issuer, auth.audience, auth.scopes, auth.jwks),

@@ -1,4 +1,4 @@
-"""What the daemon tells a process that serves MCP clients over HTTP: its place, and who may come in there.
+"""A place for MCP clients over HTTP, and whom it admits: the daemon describes it so to the process that serves it.
 
 It is JSON in a file without a name, which the process inherits: nothing of it stands among arguments or variables. Of
 a token it has the SHA-256 alone.
@@ -23,8 +23,8 @@ class WebPlace(msgspec.Struct, frozen=True):
     `hosts` are what a `Host` header may say, None where anything may stand there; `origins` web pages' that may call.
     `tokens` are the SHA-256 of each admitted profile's token in hexadecimal digits; `open_profile` is the one that a
     request without a token opens, or one with a token of `issuer`, None where there is none. `max_line_bytes` is the
-    longest line that the daemon takes, `max_answer_bytes` the longest that it gives; `number` of places share the user
-    that their clients are there.
+    longest line that the daemon takes, `max_answer_bytes` the longest that it gives. Clients are one user in the
+    daemon, whose room so many places share as `places_sharing` says, this one among them.
     """
 
     where: str
@@ -38,7 +38,7 @@ class WebPlace(msgspec.Struct, frozen=True):
     open_profile: str | None
     max_line_bytes: int
     max_answer_bytes: int
-    number: int = 1
+    places_sharing: int = 1
     cert: str | None = None
     key: str | None = None
     issuer: TokenIssuer | None = None

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from itertools import permutations
 from typing import Final, cast
 
 import pytest
@@ -257,4 +258,18 @@ async def test_a_rule_is_given_no_more_of_the_input_than_it_reads(rule: str, siz
             assert "call_refused" not in str(line)
         else:
             assert refused in str(fault_of(line)["detail"])
+        await agent.end_input()
+
+
+async def test_rules_that_name_the_same_fields_in_another_order_see_each_its_own() -> None:
+    # Sets of equal names, of which one or the other comes first; among so many letters there are two such.
+    one, other = next(pair for pair in permutations("abcdefghijklmnopqrstuvwxyz", 2) if [*{*pair}] != [*{*pair[::-1]}])
+    forward, backward = f"input.{one} == 1 && input.{other} == 2", f"input.{other} == 2 && input.{one} == 1"
+    rules = (RuleSpec(rule=forward), RuleSpec(rule=backward))
+    fields = f"{{{one}: int, {other}: int, content: string}}"
+    tool = ToolSpec(type=f"{fields} -> {fields}", inline="id", when=rules)
+    async with open_runtime(catalog_of(t=tool)) as runtime:
+        agent = Agent(runtime)
+        await agent.call("1", "t", input={one: 1, other: 2, "content": "x" * 1_000_000})
+        assert (await heard(agent, "tool_resp"))["is_error"] is False
         await agent.end_input()

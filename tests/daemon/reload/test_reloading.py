@@ -332,6 +332,17 @@ def call_until(daemon: Daemon, is_over: threading.Event, answered: list[int], nu
                 answered[number] += 1
 
 
+def test_wrong_configurations_leave_nothing(daemon: Reloadable) -> None:
+    tools = "".join(f'[tools.t{number}]\ntype = "json -> string"\ncommand = ["cat"]\n' for number in range(200))
+    process, wrong, before = Path(f"/proc/{daemon.process.pid}"), f"{tools}nonsense = 1\n", 0
+    for reading in range(12):
+        assert daemon.reload(wrong)["event"] == "configuration not reloaded"
+        # The first ones fill what is kept for the next.
+        before = memory_of(process) if reading < 4 else before
+    # It was a third of a megabyte for each.
+    assert memory_of(process) < before + 1024 * 1024
+
+
 def memory_of(process: Path) -> int:
     """Bytes that are its own."""
     return int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")

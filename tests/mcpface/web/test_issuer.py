@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import socket
 import threading
 import time
@@ -12,11 +13,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import jwt
+import msgspec
 import pytest
+import trio
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from trio.testing import memory_stream_one_way_pair, wait_all_tasks_blocked
 
 from tests.daemon.spawned import PATIENCE_S, until
 from tests.mcpface.web.calling import CONFIG, Caller, web_daemon
+from tooldispatchd.mcpface.web.logbook import LogBook
+from tooldispatchd.mcpface.web.serving import serve_place
+from tooldispatchd.wire.webplaces import TokenIssuer, WebPlace
 
 AUDIENCE: Final = "https://tools.example/mcp"
 RSA: Final = rsa.generate_private_key(65537, 2048)
@@ -186,3 +193,34 @@ def test_an_issuer_that_does_not_answer_as_one_is_no_fault_of_the_token(tmp_path
         with web_daemon(tmp_path, "profile=default&auth=company", CONFIG + table) as (daemon, port):
             assert Caller(port).ask("ping", **bearer(issuer)).status == 503
             until(lambda: daemon.logged("issuer's keys not fetched") == 1)
+
+
+async def test_an_issuers_keys_are_kept_while_other_places_come(nothing_left: None) -> None:
+    daemon, told = memory_stream_one_way_pair()
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    with Path(os.devnull).open("wb") as log, trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery:
+            with issuing() as issuer:
+                place = WebPlace(
+                    f"http://127.0.0.1:{port}/mcp",
+                    *(listening.detach(), "door", "http", "/mcp", None, (), {}, "default", 1000, 1000),
+                    issuer=TokenIssuer(issuer, AUDIENCE, ()),
+                )
+                nursery.start_soon(serve_place, place, LogBook(log.fileno()), told)
+                assert await status_of(port, bearer(issuer)) == 400
+            # The issuer is gone.
+            renewed = msgspec.structs.replace(place, places_sharing=2)
+            await daemon.send_all(msgspec.json.encode(renewed) + b"\n")
+            await wait_all_tasks_blocked()
+            assert await status_of(port, bearer(issuer)) == 400
+            await daemon.aclose()
+
+
+async def status_of(port: int, headers: dict[str, str]) -> int:
+    """That of a request of a client that says not which session it ends."""
+    async with await trio.open_tcp_stream("127.0.0.1", port) as client:
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        await client.send_all(f"DELETE /mcp HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}\r\n".encode())
+        answer = b"".join([chunk async for chunk in client])
+    return int(answer.split()[1])

@@ -50,14 +50,14 @@ class ToolIdentity(msgspec.Struct, frozen=True):
     """What a tool is: `parts` gives its tables, its schemas and its credentials, as values of Structs and JSON.
 
     `shown` gives the token that it is called with now, where that may change while the daemon runs. Its answers leave
-    the cache with those of its `server`, "" where it is none's. It `is_own` where each session has a server of its own
-    for it, which may know something that those of others do not.
+    the cache with those of its `server`, "" where it is none's. It `is_per_session` where each session has a server
+    of its own for it, which may know something that those of others do not.
     """
 
     parts: Callable[[], tuple[object, ...]]
     server: str = ""
     shown: Callable[[], str | None] = _nothing_shown
-    is_own: bool = False
+    is_per_session: bool = False
 
 
 class CacheStep(Step):
@@ -151,7 +151,7 @@ class CacheStep(Step):
             return None
         if self._digest is None:
             self._digest = digest_of(plan.offered, *self._tool.parts())
-        session = (_DAEMON, context.lineage.number) if self._tool.is_own else None
+        session = (_DAEMON, context.lineage.number) if self._tool.is_per_session else None
         who = None if self._caching.is_shared else (context.profile, context.account.uid, session)
         asked = _encode((who, self._tool.shown(), context.workspace, wanted.kind, wanted.details))
         return hashlib.blake2b(self._digest + asked + line, digest_size=_KEY_BYTES).digest()

@@ -99,7 +99,7 @@ def _fields_in(raw: Raw, names: frozenset[str] | None) -> object:
     except msgspec.ValidationError:
         # It is no object.
         return _TOO_LARGE
-    parts = {} if found is None else dict(zip(names, msgspec.structs.astuple(found), strict=True))
+    parts = {} if found is None else dict(zip(sorted(names), msgspec.structs.astuple(found), strict=True))
     given = {name: part for name, part in parts.items() if part is not UNSET}
     if sum(map(len, given.values())) > MAX_LIGHT_BYTES or not all(is_light(part, ACCEPT) for part in given.values()):
         return _TOO_LARGE
@@ -108,7 +108,9 @@ def _fields_in(raw: Raw, names: frozenset[str] | None) -> object:
 
 @cache
 def _reader_of(names: frozenset[str]) -> "msgspec.json.Decoder[msgspec.Struct]":
+    # Sorted: the sets that are equal may each have another order.
     fields = [
-        (f"field_{place}", Raw | UnsetType, msgspec.field(default=UNSET, name=name)) for place, name in enumerate(names)
+        (f"field_{place}", Raw | UnsetType, msgspec.field(default=UNSET, name=name))
+        for place, name in enumerate(sorted(names))
     ]
     return msgspec.json.Decoder(msgspec.defstruct("_Read", fields))

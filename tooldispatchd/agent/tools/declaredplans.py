@@ -136,8 +136,8 @@ def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Pla
     catalog = runtime.setup.catalog
     # Of a chain those tools that it leads to.
     at = (catalog.tools[name].server for name in tool.needs)
-    is_own = any(each is not None and not catalog.servers[each.binding].spec.shared for each in at)
-    identity = ToolIdentity(partial(_parts, runtime, tool, profile), is_own=is_own)
+    is_per_session = any(each is not None and not catalog.servers[each.binding].spec.shared for each in at)
+    identity = ToolIdentity(partial(_parts, runtime, tool, profile), is_per_session=is_per_session)
     return governed(runtime, in_mode(plan, tool), policy, identity)
 
 

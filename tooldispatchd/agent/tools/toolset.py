@@ -331,7 +331,7 @@ class Toolset:
         binding, listed = server.binding, (tool.name, tool.input_schema, tool.output_schema, tool.annotations)
         spec = None if declared is None else config.tools[declared]
         made_of = (listed, spec, binding.spec, binding.credentials, self._profile.confinement)
-        identity = ToolIdentity(lambda: made_of, server.name, is_own=not binding.spec.shared)
+        identity = ToolIdentity(lambda: made_of, server.name, is_per_session=not binding.spec.shared)
         accounts, reach = self._runtime.services.accounts, reach_of(binding)
         if accounts is not None and reach is not None and reach.oauth is not None:
             identity = msgspec.structs.replace(identity, shown=partial(accounts.shown, reach))

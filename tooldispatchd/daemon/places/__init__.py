@@ -1,2 +1,1 @@
-"""Where agents come in: places of a configuration, opened, kept, handed over and taken over; of the rest of the daemon
-it knows nothing."""
+"""The places where agents come in, opened, kept and handed over; they know nothing of the rest of the daemon."""

@@ -34,7 +34,7 @@ class SocketStore(Protocol):
     def store(self, handed: Handed) -> bool:
         """Have it keep these; whether it was told so."""
 
-    def forget(self, names: Iterable[str]) -> None:
+    def forget(self, names: Sequence[str]) -> None:
         """It need not keep these any more."""
 
 

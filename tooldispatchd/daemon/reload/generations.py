@@ -34,7 +34,7 @@ from tooldispatchd.front.front import Front
 
 # Whose the secrets are that the masker has learned of the generations that live.
 CONFIGURATION: Final = "configuration"
-# Each takes memory, some 0.1 MB for each of its tools; with more than this, who reloads forgets to end sessions.
+# Each takes memory, some 0.1 MB for each of its tools; where there are more, sessions were forgotten.
 MAX_LIVING: Final = 8
 
 
@@ -69,7 +69,7 @@ def prepare(reading: Reading, log: Log, masker: Masker, *, changed: Iterable[str
 
 
 def parts_of(catalog: Catalog) -> Iterator[object]:
-    """What a catalog is made of: each tool, server and profile, as it was written and as it was built."""
+    """The parts of a catalog: each tool, server and profile, as it was written and as it was built."""
     for whole in (catalog.config, catalog):
         for name in whole.__struct_fields__:
             part = getattr(whole, name)

@@ -161,9 +161,10 @@ class Reloader:
                 reloaded = await self._taken(applies=applies)
                 if applies:
                     await self._move_sessions()
-            finally:
-                # What was made is set apart, as at the start, and freed without a collection.
+                # What was made is set apart, as at the start, and freed without a collection. What a reading leaves
+                # that failed has cycles, which only a collection frees.
                 gc.freeze()
+            finally:
                 gc.set_threshold(*collecting)
                 self._notifier.reloaded()
             return reloaded

@@ -276,14 +276,13 @@ class WebSessions:
         *,
         budget: ByteBudget,
         log: LogBook,
-        most: int,
+        most_of_all_places: int,
     ) -> None:
         self._place = place
         self._nursery = nursery
         self._budget = budget
         self._log = log
-        # Of all places together.
-        self._most = most
+        self._most_of_all_places = most_of_all_places
         self._sessions: dict[str, WebSession] = {}
         self._stateless: dict[Hashable, WebSession] = {}
         self._is_closed = False
@@ -340,7 +339,7 @@ class WebSessions:
     def _make_room(self, owner: str) -> None:
         own = [session for session in self._sessions.values() if session.owner == owner]
         # Half for one owner: the rest is left for those who come later.
-        most = self._most // self._place.number
+        most = self._most_of_all_places // self._place.places_sharing
         if len(self._sessions) < most and len(own) < most // 2:
             return
         spare_at = trio.current_time() - SPARE_S

@@ -1,4 +1,4 @@
-"""An MCP client over HTTP that behaves, beside hostile ones: how long its calls took, and what the web process had."""
+"""An MCP client over HTTP that behaves, beside hostile ones: how long its calls took, and what web processes had."""
 
 import http.client
 import json
@@ -34,7 +34,7 @@ class ClientSeen(NamedTuple):
         return {
             f"an MCP client was not served: {self.failed[:1]}": bool(self.failed),
             f"p99 of an MCP client's calls was {self.p99_ms:.0f} ms": self.p99_ms > worst_ms,
-            f"the web process had {self.memory_bytes // MIB} MiB": self.memory_bytes > worst_bytes,
+            f"the web processes had {self.memory_bytes // MIB} MiB": self.memory_bytes > worst_bytes,
         }
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class HonestClient:
     """It has a session of its own at a place on a Unix socket."""
 
     def __init__(self, path: Path, daemon: Daemon) -> None:
-        [self._web] = daemon.running(WEB)
+        self._webs = daemon.running(WEB)
         self._connection = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
         self._connection.sock = socket.socket(socket.AF_UNIX)
         self._connection.sock.settimeout(PATIENCE_S)
@@ -60,7 +60,7 @@ class HonestClient:
 
     def call(self) -> None:
         """One call, unless one has failed."""
-        self._peak = max(self._peak, resident_bytes(self._web))
+        self._peak = max(self._peak, sum(map(resident_bytes, self._webs)))
         if self._failed:
             return
         start = time.perf_counter()

@@ -421,7 +421,10 @@ class InFlight:
 
     def _stop_some(self) -> None:
         for call in list(islice(self._doomed, STOPS)):
-            self._stop(call, self._doomed.pop(call))
+            # The end of one may have been that of another.
+            fault = self._doomed.pop(call, None)
+            if fault is not None:
+                self._stop(call, fault)
 
     def stop_at_once(self, fault: Fault) -> None:
         """End every call now, where no task of the session can go on with it."""

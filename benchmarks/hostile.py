@@ -47,8 +47,8 @@ TIMES: Final = 2.0
 more than that to the same calls of a bare echo, which nobody attacks: hostile peers take processor time too."""
 HELD_US: Final = 10_000.0
 """The longest turn of the loop; a ratio says little where the machine is busy with other things."""
-ROUNDS: Final = 8
-"""Of half of them the least disturbed one still differs by a half from run to run, ours as the bare echo's."""
+ROUNDS: Final = 6
+"""Of four the least disturbed one still differs by a half from run to run, ours as the bare echo's."""
 MANY: Final = 50
 """Peers of one kind whose memory is read together."""
 SETTLE_S: Final = 10.0

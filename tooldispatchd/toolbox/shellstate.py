@@ -42,8 +42,10 @@ def script(fd: int) -> str:
     ends the shell. An empty entry begins each.
     """
     program = shlex.quote(shutil.which("env") or "env")
-    # Nothing of it is shown under `set -x`, or ends the shell under `set -e`.
-    tell = f"{{ set +x; printf '\\0' >&{fd}; {program} -0 >&{fd}; }} 2>/dev/null || :"
+    # Nothing of it is shown under `set -x`, or ends the shell under `set -e`. What the shell has left in the background
+    # has its traps too for a moment, and may be killed in that: it tells nothing.
+    write = f"{{ printf '\\0' >&{fd}; {program} -0 >&{fd}; }}"
+    tell = f"{{ set +x; [[ ${{BASHPID-$$}} == $$ ]] && {write}; }} 2>/dev/null || :"
     # The command sees no word and no variable of ours, and its first line is the first for the shell too.
     end = f'{{ set -- $?; set +x; }} 2>/dev/null; {tell}; exit "$1"'
     return f'trap {shlex.quote(tell)} EXIT; eval "set --; $1"\n{end}'

@@ -30,7 +30,7 @@ tools = ["echo", "forever"]
 tools = ["guarded"]
 token = "open sesame"
 """
-# The end of a test that hangs: fifty megabytes through a machine that is busy with other tests take long, and may.
+# The end of a test that hangs: what is large through a machine that is busy with other tests take long, and may.
 HANG_S: Final = 10 * PATIENCE_S
 
 

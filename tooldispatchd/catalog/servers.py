@@ -91,6 +91,7 @@ URL_ONLY: Final = (
 )
 NO_WAY: Final = "a server has command or url, this one has neither"
 TOKENS: Final = ("token", "token_env", "token_file")
+CLIENT_SECRETS: Final = ("client_secret_env", "client_secret_file")
 # Fields that say how a message is framed, or that the protocol itself sets: two of one would be two truths.
 OWNED_HEADERS: Final = frozenset(
     {
@@ -112,10 +113,8 @@ _ONLY_OF: Final = {
     "algorithm": ("private_key_jwt",),
     "client_metadata_url": ("authorization_code",),
     "redirect_port": ("authorization_code",),
-    "client_secret_env": ("authorization_code", "client_credentials"),
-    "client_secret_file": ("authorization_code", "client_credentials"),
+    **dict.fromkeys(CLIENT_SECRETS, ("authorization_code", "client_credentials")),
 }
-_SECRETS: Final = ("client_secret_env", "client_secret_file")
 
 
 def check_server(path: Path, spec: McpSpec) -> Iterator[Problem]:
@@ -215,7 +214,7 @@ def _check_oauth(path: Path, oauth: OAuthSpec) -> Iterator[Problem]:
     """What the grant needs and has not, and what it has and cannot use."""
     grant = oauth.grant
     needed = [f'"{key}"' for key in _NEEDED[grant] if getattr(oauth, key) is None]
-    secrets = _stated(oauth, _SECRETS)
+    secrets = _stated(oauth, CLIENT_SECRETS)
     if grant == "client_credentials" and not secrets:
         needed.append('one of "client_secret_env" and "client_secret_file"')
     if needed:

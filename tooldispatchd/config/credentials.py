@@ -22,10 +22,11 @@ from tooldispatchd.catalog.auditspec import password_in
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
 from tooldispatchd.catalog.rest.declared import ApiCredentials, RestApi, RestTool, secrets_in
+from tooldispatchd.catalog.restspecs import KEY_VALUES, PASSWORDS, REFRESH_TOKENS
 from tooldispatchd.catalog.secrecy import Spec, is_secret
-from tooldispatchd.catalog.servers import TOKENS, Binding, ServerCredentials, may_be_secret
+from tooldispatchd.catalog.servers import CLIENT_SECRETS, TOKENS, Binding, ServerCredentials, may_be_secret
 from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
-from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
+from tooldispatchd.catalog.specs import Config
 from tooldispatchd.config.key_patterns import Pattern, Table, entries, places
 from tooldispatchd.config.listen_values import MAX_ACCOUNT
 from tooldispatchd.config.regular_files import read_regular
@@ -46,22 +47,19 @@ _PROGRAMS: Final[tuple[Pattern, ...]] = (
     *(("tools", "*"), ("toolbox", "*"), ("hooks", "*"), ("processes", "*"), ("agents", "*")),
     *SERVERS,
 )
-_CLIENT_SECRETS: Final = ("client_secret_env", "client_secret_file")
 # What each of the others than tokens names, and how many characters that may have.
 _OTHERS: Final = {
-    **dict.fromkeys(("client_secret_env", "client_secret_file"), ("secret", MAX_SECRET_CHARS)),
-    **dict.fromkeys(("refresh_token_env", "refresh_token_file"), ("secret", MAX_TOKEN_CHARS)),
-    **dict.fromkeys(("password", "password_env", "password_file"), ("secret", MAX_SECRET_CHARS)),
-    **dict.fromkeys(("value", "value_env", "value_file"), ("secret", MAX_TOKEN_CHARS)),
+    **dict.fromkeys((*CLIENT_SECRETS, *PASSWORDS), ("secret", MAX_SECRET_CHARS)),
+    **dict.fromkeys((*REFRESH_TOKENS, *KEY_VALUES), ("secret", MAX_TOKEN_CHARS)),
     "private_key_file": ("key", MAX_KEY_CHARS),
 }
 # What an API may name, one of each group.
 _OF_APIS: Final[tuple[tuple[Pattern, ...], ...]] = (
     tuple((key,) for key in TOKENS),
-    tuple(("basic", key) for key in ("password", "password_env", "password_file")),
-    tuple(("api_key", key) for key in ("value", "value_env", "value_file")),
-    tuple(("oauth", key) for key in _CLIENT_SECRETS),
-    (("oauth", "refresh_token_env"), ("oauth", "refresh_token_file")),
+    tuple(("basic", key) for key in PASSWORDS),
+    tuple(("api_key", key) for key in KEY_VALUES),
+    tuple(("oauth", key) for key in CLIENT_SECRETS),
+    tuple(("oauth", key) for key in REFRESH_TOKENS),
 )
 # Any header's value, since it may be one.
 _API_KEY: Final = re.compile(r"[\x20-\x7e]+")
@@ -210,8 +208,8 @@ def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
         if "auth" in server and isinstance(oauth, dict):
             if oauth.get("grant") == "private_key_jwt":
                 keys.append(("oauth", "private_key_file"))
-            elif len(oauth.keys() & set(_CLIENT_SECRETS)) == 1:
-                keys += [("oauth", key) for key in _CLIENT_SECRETS]
+            elif len(oauth.keys() & set(CLIENT_SECRETS)) == 1:
+                keys += [("oauth", key) for key in CLIENT_SECRETS]
         for key in keys:
             for named in places(server, key):
                 yield (*place.path, *named.path), str(named.value), MAX_KEY_CHARS
@@ -346,19 +344,14 @@ def _is_secret(key: str, path: Path) -> bool:
 
 def with_credentials(servers: Mapping[str, Binding], secrets: Mapping[tuple[str, str], str]) -> dict[str, Binding]:
     """The bindings, each with what was read for it."""
-
-    def first(spec: McpSpec | OAuthSpec, keys: tuple[str, ...]) -> str | None:
-        # At most one of the keys is there.
-        return next((secrets[key, text] for key in keys if (text := getattr(spec, key)) is not None), None)
-
     bound: dict[str, Binding] = {}
     for name, binding in servers.items():
-        spec, oauth = binding.spec, binding.spec.oauth or OAuthSpec()
-        token = first(spec, TOKENS)
+        spec = binding.spec
+        token = _secret_of(spec, TOKENS, secrets)
         credentials = ServerCredentials(
             headers=(*spec.headers.items(), *([] if token is None else [("authorization", f"Bearer {token}")])),
-            client_secret=first(oauth, _CLIENT_SECRETS),
-            private_key=first(oauth, ("private_key_file",)),
+            client_secret=_secret_of(spec.oauth, CLIENT_SECRETS, secrets),
+            private_key=_secret_of(spec.oauth, ("private_key_file",), secrets),
         )
         bound[name] = msgspec.structs.replace(binding, credentials=credentials)
     return bound
@@ -366,22 +359,17 @@ def with_credentials(servers: Mapping[str, Binding], secrets: Mapping[tuple[str,
 
 def api_credentials(api: RestApi, secrets: Mapping[tuple[str, str], str]) -> ApiCredentials:
     """What the daemon shows to an API, of what was read."""
-
-    def first(spec: Spec | None, *keys: str) -> str | None:
-        named = ((key, getattr(spec, key)) for key in keys)
-        return None if spec is None else next((secrets.get(each) for each in named if each[1] is not None), None)
-
     spec = api.spec
     headers, query = list(spec.headers.items()), list(spec.query.items())
-    token = first(spec, *TOKENS)
+    token = _secret_of(spec, TOKENS, secrets)
     if token is not None:
         headers.append(("authorization", f"Bearer {token}"))
     if spec.basic is not None:
-        password = first(spec.basic, "password", "password_env", "password_file") or ""
+        password = _secret_of(spec.basic, PASSWORDS, secrets) or ""
         pair = b64encode(f"{spec.basic.user}:{password}".encode()).decode()
         headers.append(("authorization", f"Basic {pair}"))
     cookies: list[tuple[str, str]] = []
-    value = first(spec.api_key, "value", "value_env", "value_file")
+    value = _secret_of(spec.api_key, KEY_VALUES, secrets)
     if spec.api_key is not None and value is not None:
         for name, lines in (
             (spec.api_key.header, headers),
@@ -394,9 +382,15 @@ def api_credentials(api: RestApi, secrets: Mapping[tuple[str, str], str]) -> Api
         headers=tuple(headers),
         query=tuple(query),
         cookies=tuple(cookies),
-        client_secret=first(spec.oauth, *_CLIENT_SECRETS),
-        refresh_token=first(spec.oauth, "refresh_token_env", "refresh_token_file"),
+        client_secret=_secret_of(spec.oauth, CLIENT_SECRETS, secrets),
+        refresh_token=_secret_of(spec.oauth, REFRESH_TOKENS, secrets),
     )
+
+
+def _secret_of(spec: Spec | None, keys: tuple[str, ...], secrets: Mapping[tuple[str, str], str]) -> str | None:
+    """What was read for a table's key, of these, of which it has one at most."""
+    named = ((key, getattr(spec, key, None)) for key in keys)
+    return next((secrets.get((key, text)) for key, text in named if text is not None), None)
 
 
 def _dotted(path: Path) -> str:

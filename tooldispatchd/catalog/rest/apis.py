@@ -15,16 +15,19 @@ from tooldispatchd.catalog.rest.declared import Apis, RestApi
 from tooldispatchd.catalog.rest.placeholders import BEGIN
 from tooldispatchd.catalog.rest.requestchecks import header_problems
 from tooldispatchd.catalog.rest.requests import origin_text
-from tooldispatchd.catalog.restspecs import RestApiSpec, RestKeySpec, RestSpec
-from tooldispatchd.catalog.servers import TOKENS, is_readable_on_the_way, may_be_secret, normal_url, scheme_of
+from tooldispatchd.catalog.restspecs import KEY_VALUES, PASSWORDS, REFRESH_TOKENS, RestApiSpec, RestKeySpec, RestSpec
+from tooldispatchd.catalog.servers import (
+    CLIENT_SECRETS,
+    TOKENS,
+    is_readable_on_the_way,
+    may_be_secret,
+    normal_url,
+    scheme_of,
+)
 from tooldispatchd.catalog.specs import Config
 
 URL_ALLOWED: Final = "http(s)://, a host and no user, then a port and a path where there are any"
-_BASICS: Final = ("password", "password_env", "password_file")
-KEY_VALUES: Final = ("value", "value_env", "value_file")
 _KEY_PLACES: Final = ("header", "query", "cookie")
-_SECRETS: Final = ("client_secret_env", "client_secret_file")
-_REFRESHES: Final = ("refresh_token_env", "refresh_token_file")
 
 
 def find_apis(config: Config) -> Apis:
@@ -100,7 +103,7 @@ def _check_api(path: Path, spec: RestApiSpec) -> Iterator[Problem]:
         if name.lower() == "authorization":
             yield Problem((*path, "headers", name), f'"{ways[0]}" sets this header already')
     if spec.basic is not None:
-        yield from _once((*path, "basic"), _stated(spec.basic, _BASICS), _BASICS, least=0)
+        yield from _once((*path, "basic"), _stated(spec.basic, PASSWORDS), PASSWORDS, least=0)
         if ":" in spec.basic.user:
             yield Problem((*path, "basic", "user"), "no such name has a colon (RFC 7617, 2)")
     if spec.api_key is not None:
@@ -128,10 +131,10 @@ def _check_oauth(path: Path, spec: RestApiSpec) -> Iterator[Problem]:
     if url is None or scheme_of(url) not in {"http", "https"}:
         yield Problem((*path, "token_url"), "this is no URL that can be used", allowed=URL_ALLOWED)
     is_refresh = oauth.grant == "refresh_token"
-    yield from _once(path, _stated(oauth, _SECRETS), _SECRETS, least=0 if is_refresh else 1)
-    refreshes = _stated(oauth, _REFRESHES)
+    yield from _once(path, _stated(oauth, CLIENT_SECRETS), CLIENT_SECRETS, least=0 if is_refresh else 1)
+    refreshes = _stated(oauth, REFRESH_TOKENS)
     if is_refresh:
-        yield from _once(path, refreshes, _REFRESHES)
+        yield from _once(path, refreshes, REFRESH_TOKENS)
     elif refreshes:
         yield Problem((*path, refreshes[0]), f"it means nothing with grant {oauth.grant}")
 

@@ -122,15 +122,19 @@ def check_server(path: Path, spec: McpSpec) -> Iterator[Problem]:
     yield from _check_way(path, spec)
     if spec.url is not None:
         yield from _check_credentials(path, spec)
-    for index, host in enumerate(spec.hosts):
-        if ":" in host and not 0 < int(host.partition(":")[2]) < 1 << 16:
-            yield Problem(
-                (*path, "hosts", index), "no such port", allowed="HOST, or HOST:PORT with a port of 1 to 65535"
-            )
+    yield from host_problems(path, spec.hosts)
     if spec.shared and spec.on_timeout == "dead":
         why = "a shared connection lives on when one agent's call takes too long"
         yield Problem((*path, "on_timeout"), why, value=spec.on_timeout, allowed='"cancel", or no shared')
     yield from problems_of(spec, path)
+
+
+def host_problems(path: Path, hosts: tuple[str, ...]) -> Iterator[Problem]:
+    """Each of the `hosts` of a table whose port is none."""
+    for index, host in enumerate(hosts):
+        if ":" in host and not 0 < int(host.partition(":")[2]) < 1 << 16:
+            allowed = "HOST, or HOST:PORT with a port of 1 to 65535"
+            yield Problem((*path, "hosts", index), "no such port", allowed=allowed)
 
 
 def credential_warning(spec: McpSpec) -> str | None:

@@ -19,6 +19,7 @@ from tooldispatchd.catalog.restspecs import KEY_VALUES, PASSWORDS, REFRESH_TOKEN
 from tooldispatchd.catalog.servers import (
     CLIENT_SECRETS,
     TOKENS,
+    host_problems,
     is_readable_on_the_way,
     may_be_secret,
     normal_url,
@@ -112,10 +113,7 @@ def _check_api(path: Path, spec: RestApiSpec) -> Iterator[Problem]:
     yield from _check_oauth(path, spec)
     if spec.key is not None and spec.cert is None:
         yield Problem((*path, "key"), "a key belongs to a cert, and this API has none")
-    for index, host in enumerate(spec.hosts):
-        if ":" in host and not 0 < int(host.partition(":")[2]) < 1 << 16:
-            allowed = "HOST, or HOST:PORT with a port of 1 to 65535"
-            yield Problem((*path, "hosts", index), "no such port", allowed=allowed)
+    yield from host_problems(path, spec.hosts)
 
 
 def _check_oauth(path: Path, spec: RestApiSpec) -> Iterator[Problem]:

@@ -10,12 +10,14 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.pointers import unescape_fragment
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.rest.declared import Apis, RestApi
-from tooldispatchd.catalog.rest.placeholders import BEGIN
+from tooldispatchd.catalog.rest.declared import ApiCredentials, Apis, RestApi
+from tooldispatchd.catalog.rest.placeholders import BEGIN, parse_parts
 from tooldispatchd.catalog.rest.requestchecks import header_problems
-from tooldispatchd.catalog.rest.requests import origin_text
-from tooldispatchd.catalog.restspecs import KEY_VALUES, PASSWORDS, REFRESH_TOKENS, RestApiSpec, RestKeySpec, RestSpec
+from tooldispatchd.catalog.rest.requests import origin_text, target_of
+from tooldispatchd.catalog.rest.styles import encode_cookie
+from tooldispatchd.catalog.restspecs import KEY_VALUES, PASSWORDS, REFRESH_TOKENS, RestApiSpec, RestSpec
 from tooldispatchd.catalog.servers import (
     CLIENT_SECRETS,
     TOKENS,
@@ -157,15 +159,11 @@ def credential_kinds(api: RestApi) -> list[str]:
     spec = api.spec
     kinds = ["token"] if _stated(spec, TOKENS) else []
     kinds += ["basic"] if spec.basic is not None else []
-    kinds += [f"key in the {_place_of(spec.api_key)}"] if spec.api_key is not None else []
+    kinds += [f"key in the {place}" for place in _stated(spec.api_key, _KEY_PLACES)[:1]] if spec.api_key else []
     kinds += ["headers"] if any(map(may_be_secret, spec.headers)) else []
     kinds += ["query"] if any(map(may_be_secret, spec.query)) else []
     kinds += [f"oauth {spec.oauth.grant}"] if spec.oauth is not None else []
     return [*kinds, *(["client certificate"] if spec.cert is not None else [])]
-
-
-def _place_of(key: RestKeySpec) -> str:
-    return next((place for place in _KEY_PLACES if getattr(key, place) is not None), "")
 
 
 def _warnings(config: Config, apis: dict[str, RestApi], of_tools: dict[str, str]) -> Iterator[str]:
@@ -183,3 +181,33 @@ def _warnings(config: Config, apis: dict[str, RestApi], of_tools: dict[str, str]
 
 
 _READABLE: Final = "its credentials go over http://, where others may read them; https:// encrypts them"
+
+
+# --- what is to be masked: what stands under the name of a secret, as it goes out ---
+
+
+def secrets_of_api(credentials: ApiCredentials) -> Iterator[str]:
+    """Those of every request to an API."""
+    for name, value in (*credentials.headers, *credentials.query):
+        if may_be_secret(name):
+            yield _behind_scheme(value)
+    for _, value in credentials.cookies:
+        yield from (value, encode_cookie(value))
+
+
+def secrets_of_request(spec: RestSpec) -> Iterator[str]:
+    """Those that its own texts hold, around the placeholders in them."""
+    named = [*spec.headers.items(), *spec.query.items()]
+    for entry in target_of(spec).partition("?")[2].split("&"):
+        name, _, value = entry.partition("=")
+        named += [(name, value), (name, unescape_fragment(value))]
+    named += [(name, form) for name, text in spec.cookies.items() for form in (text, encode_cookie(text))]
+    for name, text in named:
+        if may_be_secret(name):
+            yield from (part.strip() for part in parse_parts(_behind_scheme(text)) if isinstance(part, str))
+
+
+def _behind_scheme(value: str) -> str:
+    """What is secret of a header such as "Bearer …"."""
+    scheme, _, rest = value.partition(" ")
+    return rest or scheme

@@ -137,7 +137,7 @@ def compile_request(
 
 def secrets_in(of: RestTool | RestApi) -> Iterator[str]:
     """What is to be masked of the texts of a request, or of what an API is shown: what their names say is secret."""
-    from tooldispatchd.catalog.rest.requestsecrets import secrets_of_api, secrets_of_request  # noqa: PLC0415
+    from tooldispatchd.catalog.rest.apis import secrets_of_api, secrets_of_request  # noqa: PLC0415  # likewise
 
     return secrets_of_request(of.spec) if isinstance(of, RestTool) else secrets_of_api(of.credentials)
 

@@ -53,6 +53,8 @@ _OTHERS: Final = {
     **dict.fromkeys((*REFRESH_TOKENS, *KEY_VALUES), ("secret", MAX_TOKEN_CHARS)),
     "private_key_file": ("key", MAX_KEY_CHARS),
 }
+# Where an API's table may stand, or that of a search engine, which has a token.
+_APIS: Final[tuple[Pattern, ...]] = (("rest", "*"), ("openapi", "*"), ("toolbox", "*", "search"))
 # What an API may name, one of each group.
 _OF_APIS: Final[tuple[tuple[Pattern, ...], ...]] = (
     tuple((key,) for key in TOKENS),
@@ -107,11 +109,12 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
     secrets: dict[tuple[str, str], str] = {}
     problems: list[Problem] = []
     warnings: list[str] = []
-    for path, value, limit in _named(table, problems):
-        key = str(path[-1])
+    # All of them first: profiles' tokens leave the table.
+    for path, value in [*_of_profiles(table, problems), *_of_servers(table), *_of_apis(table)]:
+        key, is_of_agents = str(path[-1]), path[0] == "agents"
         try:
-            text, mode = _read(key, value, environ, limit)
-            if path[0] == "agents":
+            text, mode = _read(key, value, environ, MAX_TOKEN_BYTES if is_of_agents else MAX_KEY_CHARS)
+            if is_of_agents:
                 why = token_problem(text)
                 if why is not None:
                     problems.append(Problem(path, why, value=None, allowed=f"1 to {MAX_TOKEN_BYTES} bytes"))
@@ -134,13 +137,8 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
     return Credentials(tokens, tuple(problems), tuple(warnings), secrets)
 
 
-def _named(table: Table, problems: list[Problem]) -> list[tuple[Path, str, int]]:
-    """Where the table names a secret, what stands there, and the most bytes of it; profiles' `token` is taken out."""
-    return [*_of_profiles(table, problems), *_of_servers(table), *_of_apis(table), *_of_engines(table)]
-
-
-def _of_profiles(table: Table, problems: list[Problem]) -> Iterator[tuple[Path, str, int]]:
-    """Where each profile names its token, what stands there, and the most bytes of it; `token` is taken out."""
+def _of_profiles(table: Table, problems: list[Problem]) -> Iterator[tuple[Path, str]]:
+    """Where each profile names its token, and what stands there; `token` is taken out."""
     for place in places(table, ("agents", "*")):
         profile = cast("Table", place.value)
         named = [(key, str(profile[key])) for key in TOKENS if key in profile]
@@ -149,7 +147,7 @@ def _of_profiles(table: Table, problems: list[Problem]) -> Iterator[tuple[Path, 
             why = f'"{named[0][0]}" says already where the token is'
             problems.append(Problem((*place.path, named[-1][0]), why, value=None))
         elif named:
-            yield (*place.path, named[0][0]), named[0][1], MAX_TOKEN_BYTES
+            yield (*place.path, named[0][0]), named[0][1]
 
 
 def _numbers(owners: object, path: Path, kind: str, problems: list[Problem]) -> Iterator[int]:
@@ -192,8 +190,8 @@ def find_gid(name: str) -> int:
         raise AccountError(f"no such group: {name}") from None
 
 
-def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
-    """Where each server names a secret, what stands there, and the most bytes of it.
+def _of_servers(table: Table) -> Iterator[tuple[Path, str]]:
+    """Where each server names a secret, and what stands there.
 
     Of keys that contradict one another none is read: the catalog tells of them, and nothing else is told.
     """
@@ -212,24 +210,16 @@ def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
                 keys += [("oauth", key) for key in CLIENT_SECRETS]
         for key in keys:
             for named in places(server, key):
-                yield (*place.path, *named.path), str(named.value), MAX_KEY_CHARS
+                yield (*place.path, *named.path), str(named.value)
 
 
-def _of_apis(table: Table) -> Iterator[tuple[Path, str, int]]:
-    """Likewise where each API names one; of two in the place of one the catalog tells."""
-    for api in (*places(table, ("rest", "*")), *places(table, ("openapi", "*"))):
+def _of_apis(table: Table) -> Iterator[tuple[Path, str]]:
+    """Likewise where each API and search engine names one; of two in the place of one the catalog tells."""
+    for api in (each for pattern in _APIS for each in places(table, pattern)):
         for group in _OF_APIS:
             named = [place for key in group for place in places(api.value, key)]
             for place in named if len(named) == 1 else ():
-                yield (*api.path, *place.path), str(place.value), MAX_KEY_CHARS
-
-
-def _of_engines(table: Table) -> Iterator[tuple[Path, str, int]]:
-    """Likewise where each toolbox names the key of its search engine."""
-    for engine in places(table, ("toolbox", "*", "search")):
-        for key in TOKENS:
-            for named in places(engine.value, (key,)):
-                yield (*engine.path, key), str(named.value), MAX_KEY_CHARS
+                yield (*api.path, *place.path), str(place.value)
 
 
 def _read(key: str, value: str, environ: Mapping[str, str], max_bytes: int) -> tuple[str, int | None]:

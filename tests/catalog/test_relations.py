@@ -1,3 +1,5 @@
+from typing import ClassVar
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,6 +134,33 @@ def test_types_with_more_pairs_than_are_looked_at_go_together_only_where_they_ar
     assert COMPATIBLE.holds(Union(lists), Named("Lists"), {"Lists": Union(lists)})
     found = COMPATIBLE.difference(Union(lists), Union((*lists[1:], ListOf(JSON))), {})
     assert str(found).endswith(", as far as types of this size are compared")
+
+
+class CountedName(str):
+    """A field's name that counts how often anything looks at it."""
+
+    __slots__ = ()
+    looks: ClassVar[int] = 0
+
+    def __hash__(self) -> int:
+        CountedName.looks += 1
+        return super().__hash__()
+
+    def __format__(self, spec: str) -> str:
+        CountedName.looks += 1
+        return super().__format__(spec)
+
+
+def test_a_type_is_looked_at_as_a_whole_some_times_however_many_options_it_is_compared_with() -> None:
+    names = [CountedName(f"field{number}") for number in range(20)]
+    records = [
+        Record((*(Field(name, Primitive("int")) for name in names), Field(f"own{number}", JSON)))
+        for number in range(150)
+    ]
+    CountedName.looks = 0
+    left, right = Union(tuple(map(ListOf, records[1:]))), Union(tuple(map(ListOf, records[:-1])))
+    assert COMPATIBLE.difference(left, right, {}) is not None
+    assert CountedName.looks < 20 * (2 * 150 * 20)
 
 
 class Reference:

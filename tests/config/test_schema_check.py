@@ -1,6 +1,6 @@
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config
-from tooldispatchd.config.schema_check import check_form, schema_of, words_of
+from tooldispatchd.config.schema_check import check_form, validator_of, words_of
 
 
 def test_a_right_table_has_no_problem() -> None:
@@ -96,7 +96,7 @@ def test_a_key_of_processes_in_a_tool_says_where_it_belongs() -> None:
 
 
 def test_what_a_text_must_be_is_told_in_words_for_each_pattern() -> None:
-    nodes: list[object] = [schema_of(Config)]
+    nodes: list[object] = [validator_of(Config)[0]]
     for node in nodes:
         nodes += node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
     patterns = {node["pattern"] for node in nodes if isinstance(node, dict) and isinstance(node.get("pattern"), str)}

@@ -22,7 +22,7 @@ from tooldispatchd.catalog.policy import PolicyTable
 from tooldispatchd.catalog.policyspec import QueueSpec, SizedSpec
 from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
-from tooldispatchd.catalog.rest.declared import lines_of
+from tooldispatchd.catalog.rest.declared import RestApi, RestTool, kinds_shown_to
 from tooldispatchd.catalog.restspecs import RestApiSpec
 from tooldispatchd.catalog.servers import credential_kinds, without_query
 from tooldispatchd.catalog.speckinds import WORKSPACE
@@ -98,7 +98,7 @@ class _Explanation:
         if spec.command is not None or spec.python is not None:
             yield from _indented(program_lines(spec, self._catalog.enforceable))
         default_s = default_call_s(name, self._config)
-        yield from _indented([] if tool.rest is None else lines_of(tool.rest, default_s))
+        yield from _indented(() if tool.rest is None else _request_lines(tool.rest))
         limits = (spec.call_s, self._limit_of_peer(tool), default_s)
         yield f"{_INDENT}limit: {next(limit for limit in limits if limit is not None):g} s"
         yield from _indented(policy_lines(spec))
@@ -182,7 +182,7 @@ class _Explanation:
         """The APIs of HTTP, those that a tool's URL alone names too."""
         for name, api in self._catalog.apis.items():
             yield f"api {name}{self._at('rest', name) if name in self._config.rest else ''}"
-            yield from _indented(lines_of(api, self._config.limits.call_s))
+            yield from _indented(_api_lines(api, self._config.limits))
             yield from _indented(policy_lines(api.spec))
             users = [
                 f"tool {each}" for each, tool in self._catalog.tools.items() if tool.rest and tool.rest.api == name
@@ -413,15 +413,37 @@ def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:
         yield "logged: each message's kind, number and size"
 
 
+def _request_lines(tool: RestTool) -> Iterator[str]:
+    """How the answer of a request is read."""
+    spec = tool.spec
+    if spec.pick is not None:
+        yield f"answer: what stands at {spec.pick or 'its root'}"
+    if spec.map is not None:
+        yield f"answer: by the expression {spec.map}"
+    if spec.paginate is not None:
+        yield f"pages: by {spec.paginate.by}, at most {spec.paginate.max_pages}, as one list"
+    if spec.stream is not None:
+        yield f"stream: {spec.stream.format}, whose tokens are told as they come"
+
+
+def _api_lines(api: RestApi, limits: LimitsSpec) -> Iterator[str]:
+    """Where an API is, and how the daemon is known there."""
+    yield f"at: {api.origin}"
+    yield f"credentials: {', '.join(kinds_shown_to(api)) or 'none'}"
+    yield f"limits: {api.spec.call_s or limits.call_s:g} s a call, {api.spec.max_bytes:,} bytes an answer"
+    if api.spec.hosts:
+        yield f"redirects: within its origin, and to {len(api.spec.hosts)} of its hosts"
+
+
 def _program(command: tuple[str, ...] | None) -> str:
     """The name of a program: what was written after it, in one text with it by mistake, may be a secret."""
     words = (command[0] if command else "").split()
     return _cut(words[0].rpartition("/")[2]) if words else "?"
 
 
-def _indented(lines: Iterable[str], by: str = _INDENT) -> Iterator[str]:
+def _indented(lines: Iterable[str]) -> Iterator[str]:
     """Lines that are not cut: of what a sandbox lets in everything is worth knowing."""
-    return (by + " ".join(line.split()) for line in lines)
+    return (_INDENT + " ".join(line.split()) for line in lines)
 
 
 def _cut(text: str) -> str:

@@ -33,20 +33,21 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def says_read_only(self) -> bool:
         """Whether its annotations say that it changes nothing."""
-        return self._hint("readOnlyHint") is True
+        return annotations_in(self.annotations).get("readOnlyHint") is True
 
     @property
     def says_harmless(self) -> bool:
         """Whether they say that it destroys nothing; without them it may (MCP, `ToolAnnotations`)."""
-        return self.says_read_only or self._hint("destructiveHint") is False
+        return self.says_read_only or annotations_in(self.annotations).get("destructiveHint") is False
 
-    def _hint(self, name: str) -> object:
-        try:
-            hints = None if self.annotations is None else msgspec.json.decode(self.annotations)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            # They have been scanned, and never read.
-            return None
-        return hints.get(name) if isinstance(hints, dict) else None
+
+def annotations_in(said: Raw | None) -> dict[str, object]:
+    """What a server says about its tool, in JSON that has been scanned and never read; nothing where that is none."""
+    try:
+        found = None if said is None else msgspec.json.decode(said)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 # In these objects the keys are names, not keywords; in the others below nothing is a schema.

@@ -31,6 +31,11 @@ from tooldispatchd.catalog.speckinds import (
     Tags,
 )
 
+# In which key what is secret may stand; of each group a table has one at most.
+PASSWORDS: Final = ("password", "password_env", "password_file")
+KEY_VALUES: Final = ("value", "value_env", "value_file")
+REFRESH_TOKENS: Final = ("refresh_token_env", "refresh_token_file")
+
 # QUERY is OpenAPI 3.2's. CONNECT and TRACE ask for no resource.
 RestMethod = Literal["GET", "HEAD", "OPTIONS", "QUERY", "POST", "PUT", "PATCH", "DELETE"]
 WireName = Annotated[str, Meta(min_length=1, max_length=256)]

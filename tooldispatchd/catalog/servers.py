@@ -91,6 +91,7 @@ URL_ONLY: Final = (
 )
 NO_WAY: Final = "a server has command or url, this one has neither"
 TOKENS: Final = ("token", "token_env", "token_file")
+CLIENT_SECRETS: Final = ("client_secret_env", "client_secret_file")
 # Fields that say how a message is framed, or that the protocol itself sets: two of one would be two truths.
 OWNED_HEADERS: Final = frozenset(
     {
@@ -112,10 +113,8 @@ _ONLY_OF: Final = {
     "algorithm": ("private_key_jwt",),
     "client_metadata_url": ("authorization_code",),
     "redirect_port": ("authorization_code",),
-    "client_secret_env": ("authorization_code", "client_credentials"),
-    "client_secret_file": ("authorization_code", "client_credentials"),
+    **dict.fromkeys(CLIENT_SECRETS, ("authorization_code", "client_credentials")),
 }
-_SECRETS: Final = ("client_secret_env", "client_secret_file")
 
 
 def check_server(path: Path, spec: McpSpec) -> Iterator[Problem]:
@@ -123,15 +122,19 @@ def check_server(path: Path, spec: McpSpec) -> Iterator[Problem]:
     yield from _check_way(path, spec)
     if spec.url is not None:
         yield from _check_credentials(path, spec)
-    for index, host in enumerate(spec.hosts):
-        if ":" in host and not 0 < int(host.partition(":")[2]) < 1 << 16:
-            yield Problem(
-                (*path, "hosts", index), "no such port", allowed="HOST, or HOST:PORT with a port of 1 to 65535"
-            )
+    yield from host_problems(path, spec.hosts)
     if spec.shared and spec.on_timeout == "dead":
         why = "a shared connection lives on when one agent's call takes too long"
         yield Problem((*path, "on_timeout"), why, value=spec.on_timeout, allowed='"cancel", or no shared')
     yield from problems_of(spec, path)
+
+
+def host_problems(path: Path, hosts: tuple[str, ...]) -> Iterator[Problem]:
+    """Each of the `hosts` of a table whose port is none."""
+    for index, host in enumerate(hosts):
+        if ":" in host and not 0 < int(host.partition(":")[2]) < 1 << 16:
+            allowed = "HOST, or HOST:PORT with a port of 1 to 65535"
+            yield Problem((*path, "hosts", index), "no such port", allowed=allowed)
 
 
 def credential_warning(spec: McpSpec) -> str | None:
@@ -215,7 +218,7 @@ def _check_oauth(path: Path, oauth: OAuthSpec) -> Iterator[Problem]:
     """What the grant needs and has not, and what it has and cannot use."""
     grant = oauth.grant
     needed = [f'"{key}"' for key in _NEEDED[grant] if getattr(oauth, key) is None]
-    secrets = _stated(oauth, _SECRETS)
+    secrets = _stated(oauth, CLIENT_SECRETS)
     if grant == "client_credentials" and not secrets:
         needed.append('one of "client_secret_env" and "client_secret_file"')
     if needed:

@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from tooldispatchd.catalog.globs import NameList, is_glob
 from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.offered import annotations_in
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.restspecs import AnnotationsSpec
 from tooldispatchd.catalog.servers import Binding, server_tool
@@ -71,12 +72,9 @@ def tagged_by_apis(config: Config) -> Config:
 
 
 def hints_in(annotations: Raw | None) -> tuple[str, ...]:
-    """The hints that a server gives of its tool, in JSON that has been scanned and never read."""
-    try:
-        said = None if annotations is None else msgspec.json.decode(annotations)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ()
-    return tuple(hint for hint, key in HINTS.items() if isinstance(said, dict) and said.get(key) is True)
+    """The hints that a server gives of its tool."""
+    said = annotations_in(annotations)
+    return tuple(hint for hint, key in HINTS.items() if said.get(key) is True)
 
 
 def traits_of(

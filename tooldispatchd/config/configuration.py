@@ -13,7 +13,7 @@ import copy
 import hashlib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,7 +46,7 @@ from tooldispatchd.config.credentials import (
 from tooldispatchd.config.expansion import expand
 from tooldispatchd.config.files import UnusableFileError, read_text
 from tooldispatchd.config.http_places import http_problems, http_warnings
-from tooldispatchd.config.key_patterns import Table, entries, places
+from tooldispatchd.config.key_patterns import Table, entries, leaves, places
 from tooldispatchd.config.listen_values import parse_places
 from tooldispatchd.config.machine import enforceable_for
 from tooldispatchd.config.made_tools import make_tools
@@ -263,7 +263,9 @@ def _take_out(table: Table, path: paths.Path) -> None:
 def _leading_to(tables: set[paths.Path], table: Table) -> set[paths.Path]:
     """These tables, those that name one of them, and so on."""
     words = {
-        (section, name): set(re.findall(r"[\w.-]+", " ".join(_texts_in(inner))))
+        (section, name): set(
+            re.findall(r"[\w.-]+", " ".join(leaf.value for leaf in leaves([inner]) if isinstance(leaf.value, str)))
+        )
         for section, named in table.items()
         for name, inner in entries(named)
     }
@@ -277,13 +279,6 @@ def _leading_to(tables: set[paths.Path], table: Table) -> set[paths.Path]:
         names = {str(path[-1]) for path in more}
         more = {path for path, said in words.items() if path not in found and names & said}
     return found
-
-
-def _texts_in(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    for _, inner in entries(value):
-        yield from _texts_in(inner)
 
 
 def _refuse(sources: Sources, problems: Iterable[Problem]) -> None:

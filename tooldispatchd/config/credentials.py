@@ -22,10 +22,11 @@ from tooldispatchd.catalog.auditspec import password_in
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
 from tooldispatchd.catalog.rest.declared import ApiCredentials, RestApi, RestTool, secrets_in
+from tooldispatchd.catalog.restspecs import KEY_VALUES, PASSWORDS, REFRESH_TOKENS
 from tooldispatchd.catalog.secrecy import Spec, is_secret
-from tooldispatchd.catalog.servers import TOKENS, Binding, ServerCredentials, may_be_secret
+from tooldispatchd.catalog.servers import CLIENT_SECRETS, TOKENS, Binding, ServerCredentials, may_be_secret
 from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
-from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec
+from tooldispatchd.catalog.specs import Config
 from tooldispatchd.config.key_patterns import Pattern, Table, entries, places
 from tooldispatchd.config.listen_values import MAX_ACCOUNT
 from tooldispatchd.config.regular_files import read_regular
@@ -46,22 +47,21 @@ _PROGRAMS: Final[tuple[Pattern, ...]] = (
     *(("tools", "*"), ("toolbox", "*"), ("hooks", "*"), ("processes", "*"), ("agents", "*")),
     *SERVERS,
 )
-_CLIENT_SECRETS: Final = ("client_secret_env", "client_secret_file")
 # What each of the others than tokens names, and how many characters that may have.
 _OTHERS: Final = {
-    **dict.fromkeys(("client_secret_env", "client_secret_file"), ("secret", MAX_SECRET_CHARS)),
-    **dict.fromkeys(("refresh_token_env", "refresh_token_file"), ("secret", MAX_TOKEN_CHARS)),
-    **dict.fromkeys(("password", "password_env", "password_file"), ("secret", MAX_SECRET_CHARS)),
-    **dict.fromkeys(("value", "value_env", "value_file"), ("secret", MAX_TOKEN_CHARS)),
+    **dict.fromkeys((*CLIENT_SECRETS, *PASSWORDS), ("secret", MAX_SECRET_CHARS)),
+    **dict.fromkeys((*REFRESH_TOKENS, *KEY_VALUES), ("secret", MAX_TOKEN_CHARS)),
     "private_key_file": ("key", MAX_KEY_CHARS),
 }
+# Where an API's table may stand, or that of a search engine, which has a token.
+_APIS: Final[tuple[Pattern, ...]] = (("rest", "*"), ("openapi", "*"), ("toolbox", "*", "search"))
 # What an API may name, one of each group.
 _OF_APIS: Final[tuple[tuple[Pattern, ...], ...]] = (
     tuple((key,) for key in TOKENS),
-    tuple(("basic", key) for key in ("password", "password_env", "password_file")),
-    tuple(("api_key", key) for key in ("value", "value_env", "value_file")),
-    tuple(("oauth", key) for key in _CLIENT_SECRETS),
-    (("oauth", "refresh_token_env"), ("oauth", "refresh_token_file")),
+    tuple(("basic", key) for key in PASSWORDS),
+    tuple(("api_key", key) for key in KEY_VALUES),
+    tuple(("oauth", key) for key in CLIENT_SECRETS),
+    tuple(("oauth", key) for key in REFRESH_TOKENS),
 )
 # Any header's value, since it may be one.
 _API_KEY: Final = re.compile(r"[\x20-\x7e]+")
@@ -109,11 +109,12 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
     secrets: dict[tuple[str, str], str] = {}
     problems: list[Problem] = []
     warnings: list[str] = []
-    for path, value, limit in _named(table, problems):
-        key = str(path[-1])
+    # All of them first: profiles' tokens leave the table.
+    for path, value in [*_of_profiles(table, problems), *_of_servers(table), *_of_apis(table)]:
+        key, is_of_agents = str(path[-1]), path[0] == "agents"
         try:
-            text, mode = _read(key, value, environ, limit)
-            if path[0] == "agents":
+            text, mode = _read(key, value, environ, MAX_TOKEN_BYTES if is_of_agents else MAX_KEY_CHARS)
+            if is_of_agents:
                 why = token_problem(text)
                 if why is not None:
                     problems.append(Problem(path, why, value=None, allowed=f"1 to {MAX_TOKEN_BYTES} bytes"))
@@ -136,13 +137,8 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
     return Credentials(tokens, tuple(problems), tuple(warnings), secrets)
 
 
-def _named(table: Table, problems: list[Problem]) -> list[tuple[Path, str, int]]:
-    """Where the table names a secret, what stands there, and the most bytes of it; profiles' `token` is taken out."""
-    return [*_of_profiles(table, problems), *_of_servers(table), *_of_apis(table), *_of_engines(table)]
-
-
-def _of_profiles(table: Table, problems: list[Problem]) -> Iterator[tuple[Path, str, int]]:
-    """Where each profile names its token, what stands there, and the most bytes of it; `token` is taken out."""
+def _of_profiles(table: Table, problems: list[Problem]) -> Iterator[tuple[Path, str]]:
+    """Where each profile names its token, and what stands there; `token` is taken out."""
     for place in places(table, ("agents", "*")):
         profile = cast("Table", place.value)
         named = [(key, str(profile[key])) for key in TOKENS if key in profile]
@@ -151,7 +147,7 @@ def _of_profiles(table: Table, problems: list[Problem]) -> Iterator[tuple[Path, 
             why = f'"{named[0][0]}" says already where the token is'
             problems.append(Problem((*place.path, named[-1][0]), why, value=None))
         elif named:
-            yield (*place.path, named[0][0]), named[0][1], MAX_TOKEN_BYTES
+            yield (*place.path, named[0][0]), named[0][1]
 
 
 def _numbers(owners: object, path: Path, kind: str, problems: list[Problem]) -> Iterator[int]:
@@ -194,8 +190,8 @@ def find_gid(name: str) -> int:
         raise AccountError(f"no such group: {name}") from None
 
 
-def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
-    """Where each server names a secret, what stands there, and the most bytes of it.
+def _of_servers(table: Table) -> Iterator[tuple[Path, str]]:
+    """Where each server names a secret, and what stands there.
 
     Of keys that contradict one another none is read: the catalog tells of them, and nothing else is told.
     """
@@ -210,28 +206,20 @@ def _of_servers(table: Table) -> Iterator[tuple[Path, str, int]]:
         if "auth" in server and isinstance(oauth, dict):
             if oauth.get("grant") == "private_key_jwt":
                 keys.append(("oauth", "private_key_file"))
-            elif len(oauth.keys() & set(_CLIENT_SECRETS)) == 1:
-                keys += [("oauth", key) for key in _CLIENT_SECRETS]
+            elif len(oauth.keys() & set(CLIENT_SECRETS)) == 1:
+                keys += [("oauth", key) for key in CLIENT_SECRETS]
         for key in keys:
             for named in places(server, key):
-                yield (*place.path, *named.path), str(named.value), MAX_KEY_CHARS
+                yield (*place.path, *named.path), str(named.value)
 
 
-def _of_apis(table: Table) -> Iterator[tuple[Path, str, int]]:
-    """Likewise where each API names one; of two in the place of one the catalog tells."""
-    for api in (*places(table, ("rest", "*")), *places(table, ("openapi", "*"))):
+def _of_apis(table: Table) -> Iterator[tuple[Path, str]]:
+    """Likewise where each API and search engine names one; of two in the place of one the catalog tells."""
+    for api in (each for pattern in _APIS for each in places(table, pattern)):
         for group in _OF_APIS:
             named = [place for key in group for place in places(api.value, key)]
             for place in named if len(named) == 1 else ():
-                yield (*api.path, *place.path), str(place.value), MAX_KEY_CHARS
-
-
-def _of_engines(table: Table) -> Iterator[tuple[Path, str, int]]:
-    """Likewise where each toolbox names the key of its search engine."""
-    for engine in places(table, ("toolbox", "*", "search")):
-        for key in TOKENS:
-            for named in places(engine.value, (key,)):
-                yield (*engine.path, key), str(named.value), MAX_KEY_CHARS
+                yield (*api.path, *place.path), str(place.value)
 
 
 def _read(key: str, value: str, environ: Mapping[str, str], max_bytes: int) -> tuple[str, int | None]:
@@ -346,19 +334,14 @@ def _is_secret(key: str, path: Path) -> bool:
 
 def with_credentials(servers: Mapping[str, Binding], secrets: Mapping[tuple[str, str], str]) -> dict[str, Binding]:
     """The bindings, each with what was read for it."""
-
-    def first(spec: McpSpec | OAuthSpec, keys: tuple[str, ...]) -> str | None:
-        # At most one of the keys is there.
-        return next((secrets[key, text] for key in keys if (text := getattr(spec, key)) is not None), None)
-
     bound: dict[str, Binding] = {}
     for name, binding in servers.items():
-        spec, oauth = binding.spec, binding.spec.oauth or OAuthSpec()
-        token = first(spec, TOKENS)
+        spec = binding.spec
+        token = _secret_of(spec, TOKENS, secrets)
         credentials = ServerCredentials(
             headers=(*spec.headers.items(), *([] if token is None else [("authorization", f"Bearer {token}")])),
-            client_secret=first(oauth, _CLIENT_SECRETS),
-            private_key=first(oauth, ("private_key_file",)),
+            client_secret=_secret_of(spec.oauth, CLIENT_SECRETS, secrets),
+            private_key=_secret_of(spec.oauth, ("private_key_file",), secrets),
         )
         bound[name] = msgspec.structs.replace(binding, credentials=credentials)
     return bound
@@ -366,22 +349,17 @@ def with_credentials(servers: Mapping[str, Binding], secrets: Mapping[tuple[str,
 
 def api_credentials(api: RestApi, secrets: Mapping[tuple[str, str], str]) -> ApiCredentials:
     """What the daemon shows to an API, of what was read."""
-
-    def first(spec: Spec | None, *keys: str) -> str | None:
-        named = ((key, getattr(spec, key)) for key in keys)
-        return None if spec is None else next((secrets.get(each) for each in named if each[1] is not None), None)
-
     spec = api.spec
     headers, query = list(spec.headers.items()), list(spec.query.items())
-    token = first(spec, *TOKENS)
+    token = _secret_of(spec, TOKENS, secrets)
     if token is not None:
         headers.append(("authorization", f"Bearer {token}"))
     if spec.basic is not None:
-        password = first(spec.basic, "password", "password_env", "password_file") or ""
+        password = _secret_of(spec.basic, PASSWORDS, secrets) or ""
         pair = b64encode(f"{spec.basic.user}:{password}".encode()).decode()
         headers.append(("authorization", f"Basic {pair}"))
     cookies: list[tuple[str, str]] = []
-    value = first(spec.api_key, "value", "value_env", "value_file")
+    value = _secret_of(spec.api_key, KEY_VALUES, secrets)
     if spec.api_key is not None and value is not None:
         for name, lines in (
             (spec.api_key.header, headers),
@@ -394,9 +372,15 @@ def api_credentials(api: RestApi, secrets: Mapping[tuple[str, str], str]) -> Api
         headers=tuple(headers),
         query=tuple(query),
         cookies=tuple(cookies),
-        client_secret=first(spec.oauth, *_CLIENT_SECRETS),
-        refresh_token=first(spec.oauth, "refresh_token_env", "refresh_token_file"),
+        client_secret=_secret_of(spec.oauth, CLIENT_SECRETS, secrets),
+        refresh_token=_secret_of(spec.oauth, REFRESH_TOKENS, secrets),
     )
+
+
+def _secret_of(spec: Spec | None, keys: tuple[str, ...], secrets: Mapping[tuple[str, str], str]) -> str | None:
+    """What was read for a table's key, of these, of which it has one at most."""
+    named = ((key, getattr(spec, key, None)) for key in keys)
+    return next((secrets.get((key, text)) for key, text in named if text is not None), None)
 
 
 def _dotted(path: Path) -> str:

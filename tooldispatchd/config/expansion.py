@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path as FilePath
-from typing import Final, cast
+from typing import Final
 from urllib.parse import quote
 
 import msgspec
@@ -28,7 +28,7 @@ from tooldispatchd.catalog.servers import is_meant_as_url
 from tooldispatchd.catalog.speckinds import HEADER_VALUE_PATTERN, MAX_HEADER_CHARS, WORKSPACE
 from tooldispatchd.catalog.workspaces import VARIABLES
 from tooldispatchd.config.credentials import SecretError
-from tooldispatchd.config.key_patterns import KeyLocation, Pattern, Table, entries, places
+from tooldispatchd.config.key_patterns import KeyLocation, Pattern, Table, leaves, places
 from tooldispatchd.config.listen_values import parse_place, quote_path
 from tooldispatchd.config.secret_sources import NOT_RUN, SecretSources
 
@@ -189,7 +189,9 @@ def expand(
     )
     problems: list[Problem] = []
     for pattern, meaning in EXPANDED.items():
-        for place in (text for found in places(table, pattern) for text in _texts(found)):
+        found = list(places(table, pattern))
+        within = [leaf for each in found for leaf in leaves(each.value, each.path)]
+        for place in (*found, *within):
             path = place.path
             modes = places(table, (str(path[0]), str(path[1]), "input_mode")) if _is_argument(path) else ()
             # There a dollar names a field of the input.
@@ -198,15 +200,6 @@ def expand(
             if isinstance(place.value, str) and place.value and not is_template:
                 problems.extend(expand_place(place, place.value, meaning))
     return problems
-
-
-def _texts(place: KeyLocation) -> Iterator[KeyLocation]:
-    """The text at a place, or those in a table or a list there."""
-    if isinstance(place.value, dict | list):
-        for key, _ in entries(place.value):
-            yield from _texts(KeyLocation((*place.path, key), cast("dict[str | int, object]", place.value)))
-    else:
-        yield place
 
 
 def _is_argument(path: Path) -> bool:

@@ -34,6 +34,15 @@ def entries(holder: object) -> list[tuple[str | int, object]]:
     return list(enumerate(cast("list[object]", holder))) if isinstance(holder, list) else []
 
 
+def leaves(holder: object, path: Path = ()) -> Iterator[KeyLocation]:
+    """Every value within a table or a list that is neither itself, however deep; `path` leads to the holder."""
+    for key, value in entries(holder):
+        if isinstance(value, (dict, list)):
+            yield from leaves(value, (*path, key))
+        else:
+            yield KeyLocation((*path, key), cast("dict[str | int, object]", holder))
+
+
 def places(holder: object, pattern: Pattern, path: Path = ()) -> Iterator[KeyLocation]:
     """Every value of a table whose place is of `pattern`; what is of another shape has none. `path` leads to it."""
     want, rest = pattern[0], pattern[1:]

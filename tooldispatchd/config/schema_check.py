@@ -109,17 +109,13 @@ def _without_json_form(holder: object, path: Path = ()) -> Iterator[Problem]:
 
 
 def _check(table: object, spec: type[Spec]) -> list[Problem]:
-    schema, validator = _validator(spec)
+    schema, validator = validator_of(spec)
     return [problem for error in validator.iter_errors(table) for problem in _problems(error, schema)]
 
 
-def schema_of(spec: type[Spec]) -> Node:
-    """The schema that tables of that kind are checked by, with all references in place."""
-    return _validator(spec)[0]
-
-
 @functools.cache
-def _validator(spec: type[Spec]) -> tuple[Node, jsonschema_rs.Validator]:
+def validator_of(spec: type[Spec]) -> tuple[Node, jsonschema_rs.Validator]:
+    """The schema that tables of that kind are checked by, with all references in place, and what checks them."""
     bundled = msgspec.json.schema(spec, schema_hook=lambda _: {"description": "any JSON value"})
     schema = cast("Node", _without_null(jsonschema_rs.dereference(bundled)))
     return schema, jsonschema_rs.validator_for(schema, offline=True)

@@ -10,7 +10,7 @@ from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, subschemas
 from tooldispatchd.catalog.forms.google import render_google
 from tooldispatchd.catalog.forms.openai import render_openai, render_openai_responses
 from tooldispatchd.catalog.forms.rendered import Notes, Rendered
-from tooldispatchd.catalog.offered import Offered, is_object
+from tooldispatchd.catalog.offered import Offered, annotations_in, is_object
 
 
 def render_plain(tool: Offered, name: str) -> Rendered:
@@ -60,12 +60,7 @@ def render_mcp(tool: Offered, name: str) -> Rendered:
 
 def _annotations(said: msgspec.Raw | None) -> dict[str, object]:
     """The annotations of a server's tool that the specification knows, where they have the right type."""
-    if said is None:
-        return {}
-    try:
-        known = msgspec.json.decode(said, type=dict[str, object])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}
+    known = annotations_in(said)
     title = known.get("title")
     kept: dict[str, object] = {"title": title} if isinstance(title, str) else {}
     return kept | {hint: known[hint] for hint in _HINTS if isinstance(known.get(hint), bool)}

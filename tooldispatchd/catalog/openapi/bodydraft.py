@@ -16,12 +16,12 @@ from tooldispatchd.catalog.openapi.responses import is_json
 BODY: Final = "body"
 # Where a parameter has that name.
 OTHER_BODY: Final = "_request_body"
-_JSON: Final = "application/json"
-_FORM: Final = "application/x-www-form-urlencoded"
-_MULTIPART: Final = "multipart/form-data"
+JSON: Final = "application/json"
+FORM: Final = "application/x-www-form-urlencoded"
+MULTIPART: Final = "multipart/form-data"
 _OCTETS: Final = "application/octet-stream"
 # Of several JSON types the one that any record is a body of.
-_PREFERRED: Final = (_JSON, "application/merge-patch+json", "text/json")
+_PREFERRED: Final = (JSON, "application/merge-patch+json", "text/json")
 _BYTES: Final[Object] = {"type": "string", "contentEncoding": "base64"}
 
 
@@ -37,10 +37,10 @@ def take_body(draft: RequestDraft, body: Object, *, flatten: bool) -> None:
     if json:
         media = next((each for each in _PREFERRED if each in json), json[0])
         _take_json(draft, body, media, content[media], is_required=is_required, flatten=flatten)
-    elif _FORM in content:
-        _take_form(draft, content[_FORM])
-    elif _MULTIPART in content:
-        _take_multipart(draft, content[_MULTIPART])
+    elif FORM in content:
+        _take_form(draft, content[FORM])
+    elif MULTIPART in content:
+        _take_multipart(draft, content[MULTIPART])
     elif found := next((media for media in content if media.startswith("text/") and media != "text/xml"), None):
         field = _add(draft, body, {"type": "string"}, is_required=is_required)
         draft.rest |= {"text": placeholder(field)} | ({} if found == "text/plain" else {"content_type": found})
@@ -84,7 +84,7 @@ def _take_json(
     draft: RequestDraft, body: Object, media: str, kind: Object, *, is_required: bool, flatten: bool
 ) -> None:
     schema = kind.get("schema", {})
-    if "*" not in media and media != _JSON:
+    if "*" not in media and media != JSON:
         draft.rest["content_type"] = media
     fields = _flat_fields(draft, schema) if flatten else None
     if fields is None:

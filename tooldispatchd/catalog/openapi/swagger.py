@@ -7,10 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from tooldispatchd.catalog.openapi.apidocument import ApiDocument, Object, UnfitError, list_of, object_of, text_of
+from tooldispatchd.catalog.openapi.bodydraft import FORM, JSON, MULTIPART
 
-_JSON: Final = "application/json"
-_FORM: Final = "application/x-www-form-urlencoded"
-_MULTIPART: Final = "multipart/form-data"
 # What stands beside the schema; everything else is the schema.
 _OWN: Final = frozenset(("name", "in", "required", "collectionFormat", "allowEmptyValue"))
 # Style and explode of each `collectionFormat`, in a query or a form.
@@ -47,7 +45,7 @@ def modern_operation(
     for parameter in parameters:
         match parameter.get("in"):
             case "body":
-                content = {media: {"schema": parameter.get("schema", {})} for media in consumed or [_JSON]}
+                content = {media: {"schema": parameter.get("schema", {})} for media in consumed or [JSON]}
                 modern["requestBody"] = {**_described(parameter), "content": content}
             case "formData":
                 fields.append(parameter)
@@ -55,7 +53,7 @@ def modern_operation(
                 kept.append(_parameter(parameter))
     if fields:
         modern["requestBody"] = _form(fields, consumed)
-    produced = _media_types(operation, document, "produces") or [_JSON]
+    produced = _media_types(operation, document, "produces") or [JSON]
     modern["responses"] = {
         code: _response(response, produced, document)
         for code, response in object_of(operation.get("responses")).items()
@@ -97,7 +95,7 @@ def _schema(parameter: Object) -> Object:
 
 def _form(fields: list[Object], consumed: list[str]) -> Object:
     has_file = any(field.get("type") == "file" for field in fields)
-    media = _MULTIPART if has_file or (_MULTIPART in consumed and _FORM not in consumed) else _FORM
+    media = MULTIPART if has_file or (MULTIPART in consumed and FORM not in consumed) else FORM
     schema: Object = {
         "type": "object",
         "properties": {str(field.get("name")): _schema(field) for field in fields},

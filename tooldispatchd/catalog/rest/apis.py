@@ -10,21 +10,27 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.names import nearest
+from tooldispatchd.catalog.pointers import unescape_fragment
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.rest.declared import Apis, RestApi
-from tooldispatchd.catalog.rest.placeholders import BEGIN
+from tooldispatchd.catalog.rest.declared import ApiCredentials, Apis, RestApi
+from tooldispatchd.catalog.rest.placeholders import BEGIN, parse_parts
 from tooldispatchd.catalog.rest.requestchecks import header_problems
-from tooldispatchd.catalog.rest.requests import origin_text
-from tooldispatchd.catalog.restspecs import RestApiSpec, RestKeySpec, RestSpec
-from tooldispatchd.catalog.servers import TOKENS, is_readable_on_the_way, may_be_secret, normal_url, scheme_of
+from tooldispatchd.catalog.rest.requests import origin_text, target_of
+from tooldispatchd.catalog.rest.styles import encode_cookie
+from tooldispatchd.catalog.restspecs import KEY_VALUES, PASSWORDS, REFRESH_TOKENS, RestApiSpec, RestSpec
+from tooldispatchd.catalog.servers import (
+    CLIENT_SECRETS,
+    TOKENS,
+    host_problems,
+    is_readable_on_the_way,
+    may_be_secret,
+    normal_url,
+    scheme_of,
+)
 from tooldispatchd.catalog.specs import Config
 
 URL_ALLOWED: Final = "http(s)://, a host and no user, then a port and a path where there are any"
-_BASICS: Final = ("password", "password_env", "password_file")
-KEY_VALUES: Final = ("value", "value_env", "value_file")
 _KEY_PLACES: Final = ("header", "query", "cookie")
-_SECRETS: Final = ("client_secret_env", "client_secret_file")
-_REFRESHES: Final = ("refresh_token_env", "refresh_token_file")
 
 
 def find_apis(config: Config) -> Apis:
@@ -100,7 +106,7 @@ def _check_api(path: Path, spec: RestApiSpec) -> Iterator[Problem]:
         if name.lower() == "authorization":
             yield Problem((*path, "headers", name), f'"{ways[0]}" sets this header already')
     if spec.basic is not None:
-        yield from _once((*path, "basic"), _stated(spec.basic, _BASICS), _BASICS, least=0)
+        yield from _once((*path, "basic"), _stated(spec.basic, PASSWORDS), PASSWORDS, least=0)
         if ":" in spec.basic.user:
             yield Problem((*path, "basic", "user"), "no such name has a colon (RFC 7617, 2)")
     if spec.api_key is not None:
@@ -109,10 +115,7 @@ def _check_api(path: Path, spec: RestApiSpec) -> Iterator[Problem]:
     yield from _check_oauth(path, spec)
     if spec.key is not None and spec.cert is None:
         yield Problem((*path, "key"), "a key belongs to a cert, and this API has none")
-    for index, host in enumerate(spec.hosts):
-        if ":" in host and not 0 < int(host.partition(":")[2]) < 1 << 16:
-            allowed = "HOST, or HOST:PORT with a port of 1 to 65535"
-            yield Problem((*path, "hosts", index), "no such port", allowed=allowed)
+    yield from host_problems(path, spec.hosts)
 
 
 def _check_oauth(path: Path, spec: RestApiSpec) -> Iterator[Problem]:
@@ -128,10 +131,10 @@ def _check_oauth(path: Path, spec: RestApiSpec) -> Iterator[Problem]:
     if url is None or scheme_of(url) not in {"http", "https"}:
         yield Problem((*path, "token_url"), "this is no URL that can be used", allowed=URL_ALLOWED)
     is_refresh = oauth.grant == "refresh_token"
-    yield from _once(path, _stated(oauth, _SECRETS), _SECRETS, least=0 if is_refresh else 1)
-    refreshes = _stated(oauth, _REFRESHES)
+    yield from _once(path, _stated(oauth, CLIENT_SECRETS), CLIENT_SECRETS, least=0 if is_refresh else 1)
+    refreshes = _stated(oauth, REFRESH_TOKENS)
     if is_refresh:
-        yield from _once(path, refreshes, _REFRESHES)
+        yield from _once(path, refreshes, REFRESH_TOKENS)
     elif refreshes:
         yield Problem((*path, refreshes[0]), f"it means nothing with grant {oauth.grant}")
 
@@ -156,15 +159,11 @@ def credential_kinds(api: RestApi) -> list[str]:
     spec = api.spec
     kinds = ["token"] if _stated(spec, TOKENS) else []
     kinds += ["basic"] if spec.basic is not None else []
-    kinds += [f"key in the {_place_of(spec.api_key)}"] if spec.api_key is not None else []
+    kinds += [f"key in the {place}" for place in _stated(spec.api_key, _KEY_PLACES)[:1]] if spec.api_key else []
     kinds += ["headers"] if any(map(may_be_secret, spec.headers)) else []
     kinds += ["query"] if any(map(may_be_secret, spec.query)) else []
     kinds += [f"oauth {spec.oauth.grant}"] if spec.oauth is not None else []
     return [*kinds, *(["client certificate"] if spec.cert is not None else [])]
-
-
-def _place_of(key: RestKeySpec) -> str:
-    return next((place for place in _KEY_PLACES if getattr(key, place) is not None), "")
 
 
 def _warnings(config: Config, apis: dict[str, RestApi], of_tools: dict[str, str]) -> Iterator[str]:
@@ -182,3 +181,33 @@ def _warnings(config: Config, apis: dict[str, RestApi], of_tools: dict[str, str]
 
 
 _READABLE: Final = "its credentials go over http://, where others may read them; https:// encrypts them"
+
+
+# --- what is to be masked: what stands under the name of a secret, as it goes out ---
+
+
+def secrets_of_api(credentials: ApiCredentials) -> Iterator[str]:
+    """Those of every request to an API."""
+    for name, value in (*credentials.headers, *credentials.query):
+        if may_be_secret(name):
+            yield _behind_scheme(value)
+    for _, value in credentials.cookies:
+        yield from (value, encode_cookie(value))
+
+
+def secrets_of_request(spec: RestSpec) -> Iterator[str]:
+    """Those that its own texts hold, around the placeholders in them."""
+    named = [*spec.headers.items(), *spec.query.items()]
+    for entry in target_of(spec).partition("?")[2].split("&"):
+        name, _, value = entry.partition("=")
+        named += [(name, value), (name, unescape_fragment(value))]
+    named += [(name, form) for name, text in spec.cookies.items() for form in (text, encode_cookie(text))]
+    for name, text in named:
+        if may_be_secret(name):
+            yield from (part.strip() for part in parse_parts(_behind_scheme(text)) if isinstance(part, str))
+
+
+def _behind_scheme(value: str) -> str:
+    """What is secret of a header such as "Bearer …"."""
+    scheme, _, rest = value.partition(" ")
+    return rest or scheme

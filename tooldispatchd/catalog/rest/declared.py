@@ -137,13 +137,13 @@ def compile_request(
 
 def secrets_in(of: RestTool | RestApi) -> Iterator[str]:
     """What is to be masked of the texts of a request, or of what an API is shown: what their names say is secret."""
-    from tooldispatchd.catalog.rest.requestsecrets import secrets_of_api, secrets_of_request  # noqa: PLC0415
+    from tooldispatchd.catalog.rest.apis import secrets_of_api, secrets_of_request  # noqa: PLC0415  # likewise
 
     return secrets_of_request(of.spec) if isinstance(of, RestTool) else secrets_of_api(of.credentials)
 
 
-def lines_of(of: RestTool | RestApi, default_call_s: float) -> list[str]:
-    """What was understood of a request, or of an API, in lines for a person."""
-    from tooldispatchd.catalog.rest.requestlines import lines_of_api, lines_of_request  # noqa: PLC0415  # likewise
+def kinds_shown_to(api: RestApi) -> list[str]:
+    """What kinds of things are shown to an API that identify the daemon; no name of a header or an entry."""
+    from tooldispatchd.catalog.rest.apis import credential_kinds  # noqa: PLC0415  # likewise
 
-    return [*(lines_of_request(of) if isinstance(of, RestTool) else lines_of_api(of, default_call_s))]
+    return credential_kinds(api)

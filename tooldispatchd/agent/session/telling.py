@@ -4,7 +4,7 @@ A list of many tools is rendered in turns of the loop, one of all sessions' at a
 for it, so that they find what they would have found behind a short one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
@@ -76,19 +76,19 @@ class Telling:
         self._once_rendered(then, None, self._offering.selection)
 
     def _once_rendered(self, then: Callable[[], None], form: str | None, chosen: ToolSelection | None) -> None:
-        if self._session.machine.state is State.CLOSED or self._offering.render(form, chosen):
-            then()
+        pauses = self._offering.render(form, chosen)
+        for _pause in pauses if self._session.machine.state is not State.CLOSED else ():
+            self._host.hold()
+            self._session.start_soon(partial(self._render, then, pauses))
             return
-        self._host.hold()
-        self._session.start_soon(partial(self._render, then, form, chosen))
+        then()
 
-    async def _render(self, then: Callable[[], None], form: str | None, chosen: ToolSelection | None) -> None:
+    async def _render(self, then: Callable[[], None], pauses: Iterator[None]) -> None:
         try:
             async with self._services.listing.of((self._host.gate_key, self._session.number)):
-                is_there = False
-                while not is_there:
+                await trio.lowlevel.checkpoint()
+                for _pause in pauses:
                     await trio.lowlevel.checkpoint()
-                    is_there = self._offering.render(form, chosen)
             then()
         finally:
             self._host.release()

@@ -123,7 +123,7 @@ class InFlight:
         self._tallies = runtime.state.tallies
         self._machine = session.machine
         self._channel = channel
-        root = RootUsage(channel.gate_key, session.number, channel.share, session.events, uid=channel.uid)
+        root = RootUsage(channel.gate_key, session.number, channel.share, session.events, uid=channel.visitor.uid)
         lineage = session.lineage or Lineage(root, session.number)
         self._account = lineage.account
         services = runtime.services

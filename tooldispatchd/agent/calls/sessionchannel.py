@@ -4,6 +4,7 @@ from collections.abc import Hashable
 from enum import Enum
 from typing import Final, Protocol
 
+from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Update
@@ -47,8 +48,9 @@ class SessionChannel(Protocol):
     gate_key: Hashable
     """The channel's key at gates: one for all channels of a foreign user, and for all agents below one agent."""
 
-    @property
-    def uid(self) -> int: ...
+    visitor: Visitor
+    """The process at its other end."""
+
     @property
     def may_administer(self) -> bool: ...
     def has_answered(self, size: int) -> None: ...

@@ -20,6 +20,7 @@ from tooldispatchd.agent.session.entrance import NOT_AUTHENTICATED, Entrance, Vi
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.agent.session.workspace import NOT_WITHIN, find_workspace
+from tooldispatchd.agent.tools.declaredplans import plan_some
 from tooldispatchd.agent.tools.showing import refuse_form
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.wire.faults import Code, Fault
@@ -130,8 +131,8 @@ class Roster:
         """The session that lines with this `agent` belong to."""
         return self.own if agent is None else self.named.get(agent)
 
-    def greet(self, hello: Hello, *, line: int) -> None:
-        """Open the session that `hello` asks for, or say why not."""
+    def greet(self, hello: Hello, *, line: int) -> bool:
+        """Open the session that `hello` asks for, or say why not; false where its tools are to be planned first."""
         session = self.of(hello.agent)
         if session is not None and session.machine.state in {State.DRAINING, State.CLOSED}:
             self._say(ENDING, hello, line=line)
@@ -140,18 +141,21 @@ class Roster:
         elif session is not None:
             session.machine.greet(hello, line=line)
         else:
-            found: Session | Profile | Fault
+            found: Session | Profile | Fault | None
             if self._failures >= MAX_FAILURES:
                 found = NOT_AUTHENTICATED
             elif self.is_closing or (hello.agent is None and self._refusal is not None):
                 found = ENDING
             else:
                 found = self._admit(hello) if speaks(hello) else UNSUPPORTED
+            if found is None:
+                return False
             if isinstance(found, Profile):
                 found = self._open(found, hello, line=line)
             if isinstance(found, Fault):
                 self._say(found, hello, line=line)
                 self._mind_refusal(found, hello)
+        return True
 
     def _greet_called(self, session: Session | None, hello: Hello, *, line: int) -> None:
         """Let the agent of an open session ask for what a `hello` asks for; one for anything else opens nothing."""
@@ -177,14 +181,14 @@ class Roster:
         """
         return self._no_room() or self._open(profile, None, line=0)
 
-    def open_silently(self, agent: str | None, *, line: int) -> Session | Fault:
-        """The channel's own session, for an agent whose first line is no `hello`; or why there is none."""
+    def open_silently(self, agent: str | None, *, line: int) -> Session | Fault | None:
+        """The channel's own session, for an agent whose first line is no `hello`; else as `greet`."""
         if agent is not None:
             return UNKNOWN_AGENT
         if self._refusal is not None or self.is_closing:
             return self._refusal or DRAINING
         profile = self._admit(None)
-        return profile if isinstance(profile, Fault) else self._open(profile, None, line=line)
+        return self._open(profile, None, line=line) if isinstance(profile, Profile) else profile
 
     def forget(self) -> None:
         """The channel is closed: let go of what holds this, so that all of it is freed at once."""
@@ -209,10 +213,11 @@ class Roster:
             self.is_closing = True
         return session
 
-    def _admit(self, hello: Hello | None) -> Profile | Fault:
+    def _admit(self, hello: Hello | None) -> Profile | Fault | None:
         """The profile of the session that an agent asks for, or why there is none. Authentication comes first.
 
-        An agent whose first line is no `hello` gets the profile that its listener says.
+        An agent whose first line is no `hello` gets the profile that its listener says. None says to ask once more in
+        another turn: some of the profile's tools were planned, and not all are.
         """
         runtime, visitor = self._latest(), self._visitor
         setup = runtime.setup
@@ -231,6 +236,8 @@ class Roster:
             refusal = self._no_room()
         if refusal is not None:
             return refusal
+        if not plan_some(runtime, profile.name):
+            return None
         if hello is None or isinstance(hello.spec, UnsetType):
             return profile
         return narrow_profile(profile, hello.spec, setup.catalog)

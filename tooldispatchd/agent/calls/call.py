@@ -206,8 +206,8 @@ class Plan:
 class SessionTools(Protocol):
     """`Session`, as the tools that find others use it, and breakers."""
 
-    plans: dict[str, Plan]
-
+    @property
+    def plans(self) -> dict[str, Plan]: ...
     @property
     def events(self) -> Hearer | None: ...
     def has_stored(self) -> None: ...

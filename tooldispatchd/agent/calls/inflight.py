@@ -68,13 +68,14 @@ class CallingSession(Protocol):
     """Where it stands, if another agent called it."""
     profile: str
     workspace: str | None
-    plans: dict[str, Plan]
 
     events: Events | None
     """What tells whoever wants to hear of it; None where nobody does."""
     has_jobs: bool
     """Whether its agent may have jobs."""
 
+    @property
+    def plans(self) -> dict[str, Plan]: ...
     @property
     def group_size(self) -> int | None: ...
     @property

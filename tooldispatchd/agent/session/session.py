@@ -79,7 +79,6 @@ class Session:
         "machine",
         "number",
         "opened_at",
-        "plans",
         "profile",
         "toolset",
         "visitor",
@@ -125,7 +124,6 @@ class Session:
         self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
         self._offering = Offering(self.toolset, machine, profile)
         self._teller: Telling | None = None
-        self.plans = self._offering.plans  # every request looks a name up
         self.has_jobs = profile.jobs
         self._is_searched = profile.is_searched
         self._order = profile.order
@@ -140,7 +138,6 @@ class Session:
         self._runtime.state.approvers.note(self, self._runtime.setup, self._host.gate_key)
         self.look_who_hears()
         self._offering.attend()
-        self.plans = self._offering.plans
 
     def look_who_hears(self) -> None:
         """Find out whether calls may take the shorter way: it tells nobody of them, and looks at no other."""
@@ -176,7 +173,6 @@ class Session:
             self.machine.apply(Event.REFUSED)
             self._stop_calls(refusal)
         self._offering.settle()
-        self.plans = self._offering.plans
         if self.in_flight is not None:
             self.in_flight.reroute()
         if self.toolset.is_settled and not self._is_over:
@@ -258,12 +254,10 @@ class Session:
         may_name = own and self.toolset.may_name_workspace
         has = capabilities_of(self.machine, jobs=self.has_jobs, agents=own, workspace=may_name, admin=rules)
         self.machine.outgoing.append(self._offering.ready(self.profile, has, self._runtime.setup.told_limits))
-        self.plans = self._offering.plans
 
     def tools_changed(self) -> None:
         """A server has other tools than before: they can be called at once, and the agent is told before long."""
         self._offering.refresh()
-        self.plans = self._offering.plans
         # Before it is open there is `ready` to tell of them; and who finds tools by searching has the list that it had.
         is_told = self.machine.asked.updates and not self._is_searched
         if is_told and self.machine.state is not State.OPENING:
@@ -279,6 +273,11 @@ class Session:
             self.events.server_moved(server, fault)
             self._host.flush()
 
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """What can be called, by every name that was shown."""
+        return self._offering.plans
+
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
         return self._offering.find(name)
@@ -293,7 +292,7 @@ class Session:
         """Run one request: an inline tool is answered here and now, any other becomes a call in flight."""
         machine = self.machine
         body = request.msg if isinstance(request, NestedReq) else request
-        plan = self.plans.get(body.name)
+        plan = self._offering.plans.get(body.name)
         now = None if plan is None else plan.now
         if (
             now is None
@@ -310,13 +309,12 @@ class Session:
             content = now(body.input)
         except Exception as error:  # noqa: BLE001  # guard: a defect in one call is that call's fault alone
             content = self.incident(body.name, error)
-        if content is HEAVY:
-            self._calls().take(request, plan)
-            return
         if type(content) is str and (len(content) <= LARGE_BYTES or type(content := self._host.fit(content)) is str):
             self.answered += 1
             plan.tally.at_once += 1  # type: ignore[union-attr]  # a plan with `now` has one
             machine.reply(request, content, is_error=False)
+        elif content is HEAVY:
+            self._calls().take(request, plan)
         else:
             self.refuse_request(request, ran_at_once(content), plan)  # type: ignore[arg-type]  # it is no str
 

@@ -10,7 +10,6 @@ from typing import Protocol
 
 import trio
 
-from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.calls.sessionchannel import SessionChannel
 from tooldispatchd.agent.runtime import Services
 from tooldispatchd.agent.session.changes import Changes
@@ -27,7 +26,6 @@ class ToldSession(Protocol):
 
     machine: SessionMachine
     number: int
-    plans: dict[str, Plan]
 
     def start_soon(self, task: Task) -> None: ...
 
@@ -47,7 +45,6 @@ class Telling:
     def answer(self, asked: ToolsReq) -> Fault | None:
         """Answer `tools` or `select`, or say why that cannot be. What is switched is so at once."""
         chosen = self._offering.choose(asked)
-        self._session.plans = self._offering.plans
         if isinstance(chosen, Fault):
             return chosen
         self._once_rendered(partial(self._answer, asked, chosen), asked.schemas, chosen)
@@ -55,7 +52,6 @@ class Telling:
 
     def _answer(self, asked: ToolsReq, chosen: ToolSelection | None) -> None:
         self._session.machine.outgoing.append(self._offering.answer(asked, chosen))
-        self._session.plans = self._offering.plans
 
     def changed(self) -> None:
         """Tell the agent before long that its tools have changed."""
@@ -69,7 +65,6 @@ class Telling:
     def _tell_rendered(self) -> None:
         if self._session.machine.state is not State.CLOSED:
             self._offering.tell()
-            self._session.plans = self._offering.plans
 
     def once_rendered(self, then: Callable[[], None]) -> None:
         """Call `then` when the list in the form of `hello` can be told in one turn: now, unless it is a long one."""

@@ -86,13 +86,13 @@ class Record(msgspec.Struct):
 class Log:
     """A log that keeps all it is told."""
 
-    def __init__(self, record: Record, fields: dict[str, object], *, tells_calls: bool) -> None:
+    def __init__(self, record: Record, fields: dict[str, object], *, logs_calls: bool) -> None:
         self._record = record
         self._fields = fields
-        self.tells_calls = tells_calls
+        self.logs_calls = logs_calls
 
     def bind(self, **fields: object) -> "Log":
-        return Log(self._record, {**self._fields, **fields}, tells_calls=self.tells_calls)
+        return Log(self._record, {**self._fields, **fields}, logs_calls=self.logs_calls)
 
     def debug(self, event: str, **fields: object) -> None:
         self._record.log.append((event, {**self._fields, **fields}))
@@ -318,7 +318,7 @@ def play(data: bytes) -> Record:
     clock = MockClock()
 
     async def live() -> None:
-        log = Log(record, {}, tells_calls=logs_calls)
+        log = Log(record, {}, logs_calls=logs_calls)
         with trio.fail_after(PATIENCE_S):
             async with open_family() as family, trio.open_nursery() as background:
                 timer = Timer(log)

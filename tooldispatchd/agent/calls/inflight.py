@@ -503,7 +503,7 @@ class InFlight:
         context, outcome = self._context, call.machine.outcome
         assert outcome is not None
         try:
-            self._tell(call, outcome)
+            self._answer(call, outcome)
         finally:
             # Others wait for these places, also where the answer failed.
             call.leave_steps(outcome)
@@ -512,7 +512,7 @@ class InFlight:
         self._look_whether_empty()
         self._session.settle()
 
-    def _tell(self, call: AgentCall, outcome: Outcome) -> None:
+    def _answer(self, call: AgentCall, outcome: Outcome) -> None:
         if isinstance(outcome, Fault):
             outcome = without_secrets(outcome, self._masker)
             # For some no tool was found; and a session's refusal is one fault for all that wait for a server.

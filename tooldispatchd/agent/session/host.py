@@ -482,7 +482,7 @@ class ChannelHost:
             self._refuse_line(message)
             return DEAR
         elif isinstance(message, ToolsReq | Parse):
-            self._tell(message)
+            self._answer(message)
             return TURN
         elif isinstance(message, Ping):
             self._machine.outgoing.append(Pong(message.t, message.id))
@@ -538,7 +538,7 @@ class ChannelHost:
         machine.refuse(refused, line=self._machine.line)
         self._state.refused_lines += 1
 
-    def _tell(self, message: ToolsReq | Parse) -> None:
+    def _answer(self, message: ToolsReq | Parse) -> None:
         """Answer what needs no call; a text is read without a session."""
         if isinstance(message, Parse):
             self._machine.outgoing.append(parsed(message))

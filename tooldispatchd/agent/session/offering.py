@@ -123,8 +123,8 @@ class Offering:
             toolset.passing() if machine.asked.servers else UNSET,
         )
 
-    def tell(self) -> None:
-        """Say that the tools have changed."""
+    def send_changed(self) -> None:
+        """Send the tools, which have changed."""
         tools, _notes = self._shown()
         self._machine.tools_changed(tools, prompt_in(self._machine.asked.schemas, tools))
 

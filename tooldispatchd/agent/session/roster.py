@@ -30,7 +30,7 @@ from tooldispatchd.wire.session import SessionMachine, State, fault_line
 # A person who mistypes a token has tried again by then; a program that guesses has got nowhere.
 MAX_FAILURES: Final = 3
 # This many refusals of one user are logged one by one, then the 16th, the 32nd, …: none can fill the disk.
-TOLD: Final = 10
+LOGGED: Final = 10
 
 # On a channel that was made for one agent.
 ONE_AGENT: Final = Fault(Code.NOT_ALLOWED, "this channel is its own agent's alone and has no named ones")
@@ -259,7 +259,7 @@ class Roster:
             runtime, visitor = self._latest(), self._visitor
             count = runtime.state.refusals.note(visitor.uid, trio.current_time())
             # The first ones of a user lately, then ever fewer of them.
-            if count <= TOLD or count.bit_count() == 1:
+            if count <= LOGGED or count.bit_count() == 1:
                 # An agent that confuses the fields may have put its token here.
                 is_profile = hello.profile is None or hello.profile in runtime.setup.catalog.profiles
                 profile = hello.profile if is_profile else "(no such profile)"

@@ -26,11 +26,11 @@ from tooldispatchd.agent.session.endings import fields_of, note_ended
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
+from tooldispatchd.agent.session.listsender import ListSender
 from tooldispatchd.agent.session.moving import Formers, profile_in
 from tooldispatchd.agent.session.notes import ServerNotes
 from tooldispatchd.agent.session.offering import Offering
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
-from tooldispatchd.agent.session.telling import Telling
 from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit, audit_of
 from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.toolset import Toolset
@@ -59,6 +59,7 @@ class Session:
         "_host",
         "_is_forced",
         "_is_searched",
+        "_list_sender",
         "_log",
         "_next",
         "_offering",
@@ -66,7 +67,6 @@ class Session:
         "_questions",
         "_runtime",
         "_spec",
-        "_teller",
         "_tree",
         "answered",
         "audit",
@@ -123,7 +123,7 @@ class Session:
         root = self.number if lineage is None else lineage.account.number
         self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
         self._offering = Offering(self.toolset, machine, profile)
-        self._teller: Telling | None = None
+        self._list_sender: ListSender | None = None
         self.has_jobs = profile.jobs
         self._is_searched = profile.is_searched
         self._order = profile.order
@@ -142,7 +142,7 @@ class Session:
     def look_who_hears(self) -> None:
         """Find out whether calls may take the shorter way: it tells nobody of them, and looks at no other."""
         machine = self.machine
-        is_heard = self._log.tells_calls or self.events is not None or self.audit is not None
+        is_heard = self._log.logs_calls or self.events is not None or self.audit is not None
         machine.is_quick = machine.accepts and not (is_heard or machine.asked.wants_more or self.group_size)
 
     @property
@@ -179,7 +179,7 @@ class Session:
             if self._has_opened:
                 self.tools_changed()
             elif self.machine.is_greeted or self.lineage is not None:
-                self._telling.once_rendered(self._open)
+                self._sender.once_rendered(self._open)
             else:
                 self._open()
         self._go_on()
@@ -230,7 +230,7 @@ class Session:
         if self.machine.greet(hello, line=line):
             self._attend()
             if self.machine.state is State.OPEN:
-                self._telling.once_rendered(self._say_ready)
+                self._sender.once_rendered(self._say_ready)
 
     @property
     def _is_opening(self) -> bool:
@@ -243,17 +243,17 @@ class Session:
         return self.machine.is_gone or self._is_forced or self.machine.refusal is not None
 
     @property
-    def _telling(self) -> Telling:
-        teller = self._teller or Telling(self, self._offering, self._host, self._runtime.services)
+    def _sender(self) -> ListSender:
+        sender = self._list_sender or ListSender(self, self._offering, self._host, self._runtime.services)
         if self.machine.state is not State.CLOSED:  # it would never be freed
-            self._teller = teller
-        return teller
+            self._list_sender = sender
+        return sender
 
     def _say_ready(self) -> None:
         own, rules = self.lineage is None, self._host.may_administer
         may_name = own and self.toolset.may_name_workspace
         has = capabilities_of(self.machine, jobs=self.has_jobs, agents=own, workspace=may_name, admin=rules)
-        self.machine.outgoing.append(self._offering.ready(self.profile, has, self._runtime.setup.told_limits))
+        self.machine.outgoing.append(self._offering.ready(self.profile, has, self._runtime.setup.ready_limits))
 
     def tools_changed(self) -> None:
         """A server has other tools than before: they can be called at once, and the agent is told before long."""
@@ -261,7 +261,7 @@ class Session:
         # Before it is open there is `ready` to tell of them; and who finds tools by searching has the list that it had.
         is_told = self.machine.asked.updates and not self._is_searched
         if is_told and self.machine.state is not State.OPENING:
-            self._telling.changed()
+            self._sender.changed()
 
     def has_stored(self) -> None:
         """A long answer was stored: what reads it is among the tools from here on."""
@@ -364,7 +364,7 @@ class Session:
         if self._formers is not None and isinstance(call, AgentCall):
             self._formers.note_end(call)
         note_ended(self, self._runtime.state, call, outcome, took_s=took_s, plan=plan)
-        if self._log.tells_calls:
+        if self._log.logs_calls:
             self._log.debug("call answered", **fields_of(call, outcome, took_s=took_s, plan=plan))
 
     def _calls(self) -> InFlight:
@@ -391,7 +391,7 @@ class Session:
 
     def list_tools(self, asked: ToolsReq) -> Fault | None:
         """Answer `tools` or `select`; or why that cannot be."""
-        return self._telling.answer(asked)
+        return self._sender.answer(asked)
 
     def take_reply(self, reply: Reply) -> None:
         """The agent's answer to a question; one to none is ignored."""
@@ -568,8 +568,8 @@ class Session:
             self._questions.close()
         # Shared servers have no tasks in this session whose end would have released them.
         self._close_servers()
-        if self._teller is not None:
-            self._teller.close()
+        if self._list_sender is not None:
+            self._list_sender.close()
         if self.machine.state is not State.DRAINING:
             self.machine.apply(Event.ENDED)
         self.machine.apply(Event.TORN_DOWN)
@@ -581,5 +581,5 @@ class Session:
             self._formers.forget()
         self._runtime.leave()
         self._host.closed(self.machine.agent)
-        self.in_flight = self._questions = self._teller = self._tree = None
+        self.in_flight = self._questions = self._list_sender = self._tree = None
         self.toolset.forget()

@@ -1,4 +1,4 @@
-"""What tells one agent its tools, in answer to `tools` and when they have changed; and makes lists ready for that.
+"""Sends one agent lists of its tools, in answer to `tools` and when they have changed; and makes them ready for that.
 
 A list of many tools is rendered in turns of the loop, one of all sessions' at a time. The channel's further lines wait
 for it, so that they find what they would have found behind a short one.
@@ -21,7 +21,7 @@ from tooldispatchd.wire.messages import ToolsReq
 from tooldispatchd.wire.session import SessionMachine, State
 
 
-class ToldSession(Protocol):
+class ListedSession(Protocol):
     """`Session`, around its lists."""
 
     machine: SessionMachine
@@ -30,12 +30,12 @@ class ToldSession(Protocol):
     def start_soon(self, task: Task) -> None: ...
 
 
-class Telling:
+class ListSender:
     """See the module."""
 
     __slots__ = ("_changes", "_host", "_offering", "_services", "_session")
 
-    def __init__(self, session: ToldSession, offering: Offering, host: SessionChannel, services: Services) -> None:
+    def __init__(self, session: ListedSession, offering: Offering, host: SessionChannel, services: Services) -> None:
         self._session = session
         self._offering = offering
         self._host = host
@@ -54,20 +54,20 @@ class Telling:
         self._session.machine.outgoing.append(self._offering.answer(asked, chosen))
 
     def changed(self) -> None:
-        """Tell the agent before long that its tools have changed."""
-        self._changes = self._changes or Changes(self._services.timer, self._tell)
+        """Its tools have changed: send the list before long."""
+        self._changes = self._changes or Changes(self._services.timer, self._send_changed)
         self._changes.note()
 
-    def _tell(self) -> None:
-        self.once_rendered(self._tell_rendered)
+    def _send_changed(self) -> None:
+        self.once_rendered(self._send_rendered)
         self._host.flush()
 
-    def _tell_rendered(self) -> None:
+    def _send_rendered(self) -> None:
         if self._session.machine.state is not State.CLOSED:
-            self._offering.tell()
+            self._offering.send_changed()
 
     def once_rendered(self, then: Callable[[], None]) -> None:
-        """Call `then` when the list in the form of `hello` can be told in one turn: now, unless it is a long one."""
+        """Call `then` when the list in the form of `hello` can be sent in one turn: now, unless it is a long one."""
         self._once_rendered(then, None, self._offering.selection)
 
     def _once_rendered(self, then: Callable[[], None], form: str | None, chosen: ToolSelection | None) -> None:
@@ -90,6 +90,6 @@ class Telling:
         self._host.flush()
 
     def close(self) -> None:
-        """Tell nothing any more."""
+        """Send nothing any more."""
         if self._changes is not None:
             self._changes.close()

@@ -66,7 +66,7 @@ async def test_the_calls_of_a_session_are_ended_a_few_in_each_turn_and_those_tha
         session = runtime.state.opened[2]
         assert isinstance(session, Session)
         assert session.in_flight is not None
-        session.abandon(SESSION_ENDED)
+        session.abort(SESSION_ENDED)
         assert (len(session.in_flight), len(held.running)) == (STOPS + 3, 3)
         assert len(await agent.hear_all()) == 2 * STOPS + 3
         assert (held.running, len(held.started)) == ({}, 3)

@@ -70,7 +70,7 @@ class Record(msgspec.Struct):
     looked_at: int = 0
     """Lines that the host looked at."""
     ending: str = "by itself"
-    """What ended the channel: `input`, `gone`, `drain` or `abandon`; else a `bye` or a refusal."""
+    """What ended the channel: `input`, `gone`, `drain` or `abort`; else a `bye` or a refusal."""
     heard: list[bytes] = []
     before_gone: int = 0
     """How many of those lines had been written when the channel was ended."""
@@ -194,7 +194,7 @@ class Stage:
             await self.take_turns()
             await self.happen()
             if not self.outlet.is_closed and self.chance.random() < 0.003:
-                self.end_by(self.chance.choice(("drain", "abandon")))
+                self.end_by(self.chance.choice(("drain", "abort")))
             if self.outlet.is_closed:
                 return
 
@@ -241,7 +241,7 @@ class Stage:
     async def end(self) -> None:
         """The channel ends in one of the four ways, then all that runs comes to its end."""
         if not self.outlet.is_closed:
-            self.end_by(self.chance.choice(("input", "input", "input", "input", "gone", "drain", "abandon")))
+            self.end_by(self.chance.choice(("input", "input", "input", "input", "gone", "drain", "abort")))
         for _ in range(MAX_ROUNDS):
             await self.take_turns()
             await wait_all_tasks_blocked()
@@ -266,7 +266,7 @@ class Stage:
             case "drain":
                 self.host.drain()
             case _:
-                self.host.abandon()
+                self.host.abort()
 
     def look_what_is_left(self) -> list[str]:
         """What should not be there when all has ended."""

@@ -104,7 +104,6 @@ class InFlight:
         "_calls",
         "_channel",
         "_context",
-        "_doomed",
         "_emptied",
         "_held",
         "_jobs",
@@ -115,6 +114,7 @@ class InFlight:
         "_places",
         "_session",
         "_tallies",
+        "_to_stop",
     )
 
     def __init__(self, session: CallingSession, runtime: Runtime, channel: SessionChannel) -> None:
@@ -154,8 +154,8 @@ class InFlight:
             outputs=StoredOutputs(services.spool.quota, limits.stored_bytes),
             budget=runtime.setup.budget(session.profile),
         )
-        # Those that end in one of the next turns, with what: none of them starts in a place that comes free meanwhile.
-        self._doomed: dict[AgentCall, Fault] = {}
+        # Those that are stopped in one of the next turns, with what: none starts in a place that comes free meanwhile.
+        self._to_stop: dict[AgentCall, Fault] = {}
         # By id; a job's call by its job, since its id is free again.
         self._calls: dict[str | Job, AgentCall] = {}
         # Calls whose server is still starting, in the order they came.
@@ -331,7 +331,7 @@ class InFlight:
         return None
 
     def _advance(self, call: AgentCall) -> None:
-        if call in self._doomed:
+        if call in self._to_stop:
             return
         try:
             call.advance()
@@ -353,7 +353,7 @@ class InFlight:
 
     def run(self, call: AgentCall) -> None:
         """Go on with a call whose turn has come, among its agent's calls or at its tool's gate."""
-        if call.has_ended or call in self._doomed:
+        if call.has_ended or call in self._to_stop:
             return
         if call.machine.state is not CallState.LINED:
             self._advance(call)
@@ -408,29 +408,29 @@ class InFlight:
             for call in self._in_progress()
             if (call.job is not None or not only_jobs) and not (only_waiting and call.is_running)
         ]
-        if len(chosen) > STOPS and not self._doomed:
+        if len(chosen) > STOPS and not self._to_stop:
             self._session.start_soon(self._stop_in_turns)
-        self._doomed.update(dict.fromkeys(chosen, fault))
+        self._to_stop.update(dict.fromkeys(chosen, fault))
         self._stop_some()
 
     async def _stop_in_turns(self) -> None:
-        while self._doomed:
+        while self._to_stop:
             self._channel.flush()
             await trio.lowlevel.checkpoint()
             self._stop_some()
         self._channel.flush()
 
     def _stop_some(self) -> None:
-        for call in list(islice(self._doomed, STOPS)):
+        for call in list(islice(self._to_stop, STOPS)):
             # The end of one may have been that of another.
-            fault = self._doomed.pop(call, None)
+            fault = self._to_stop.pop(call, None)
             if fault is not None:
                 self._stop(call, fault)
 
     def stop_at_once(self, fault: Fault) -> None:
         """End every call now, where no task of the session can go on with it."""
         for call in self._in_progress():
-            self._stop(call, self._doomed.pop(call, fault))
+            self._stop(call, self._to_stop.pop(call, fault))
 
     def _in_progress(self) -> list[AgentCall]:
         """The calls, of which those that wait come first, so that a place given back starts none.
@@ -497,7 +497,7 @@ class InFlight:
     def ended(self, call: AgentCall) -> None:
         """Answer the call, or let its job be done, and give its places back; the session may have waited for it."""
         del self._calls[call.key]
-        self._doomed.pop(call, None)
+        self._to_stop.pop(call, None)
         self._count_bytes(-call.bytes_in)
         # The answer to a job may end another call that waits for it, and with that one the session.
         context, outcome = self._context, call.machine.outcome
@@ -565,7 +565,7 @@ class InFlight:
             finally:
                 # Where the whole session is cancelled the task has had no chance to end its call.
                 if not (has_finished or call.has_ended):
-                    call.finish(self._doomed.get(call, CANCELLED))
+                    call.finish(self._to_stop.get(call, CANCELLED))
                 self._channel.flush()
 
         self._session.start_soon(guarded)

@@ -359,22 +359,22 @@ class ChannelHost:
         return is_kept and (self._has_administered or self._roster.sees_drain) and self.may_administer
 
     def drain(self) -> None:
-        """Take no more requests; what runs is finished. Who administers the daemon here may look on until `abandon`."""
+        """Take no more requests; what runs is finished. Who administers the daemon here may look on until `abort`."""
         self._may_stay = True
         self._roster.is_closing = True
         for session in self._roster:
-            session.end()
+            session.drain()
         self.flush()
         self._close_if_empty()
 
-    def abandon(self) -> None:
+    def abort(self) -> None:
         """End what still runs and refuse all requests; the channel closes when nothing of its sessions is left."""
         self._may_stay = False
         self._roster.is_closing = True
         if self._heavy is not None:
             self._heavy.cancel()
         for session in self._roster:
-            session.abandon()
+            session.abort()
         self._close_if_empty()
 
     # --- the side of what answers administrators ---
@@ -589,12 +589,12 @@ class ChannelHost:
         if session is not None and session.machine.state is not State.CLOSED:
             # Only the first is answered, when the session is torn down.
             session.farewell = session.farewell or message
-            session.end()
+            session.drain()
         elif message.agent is not None:
             self._fault(UNKNOWN_AGENT, agent=message.agent, line_id=message.id)
         elif not has_said_bye:
             self._machine.outgoing.append(Bye(id=message.id))
-            self._roster.shut_own()
+            self._roster.refuse_own()
 
     def _fault(self, fault: Fault, *, agent: str | None, line_id: str | None = None) -> None:
         self._machine.outgoing.append(fault_line(fault, line=self._machine.line, line_id=line_id, agent=agent))

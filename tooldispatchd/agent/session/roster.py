@@ -196,7 +196,7 @@ class Roster:
         self.named.clear()
         self._administering = ()
 
-    def shut_own(self) -> None:
+    def refuse_own(self) -> None:
         """The channel's own session was never opened, and its agent has said that it never will be."""
         self._refusal = self._refusal or DRAINING
         self.is_closing = self.is_closing or not self.named

@@ -209,7 +209,7 @@ class Session:
             return
         profile = profile_in(runtime, self._runtime, self.profile, self._spec)
         if profile is None:
-            self.end()
+            self.drain()
             return
         runtime.enter()
         before, former, self._runtime = self.toolset, self._runtime, runtime
@@ -505,7 +505,7 @@ class Session:
 
     # --- ends of the session ---
 
-    def end(self) -> None:
+    def drain(self) -> None:
         """No more requests: what runs is finished, its jobs are cancelled, then all that it owns is torn down."""
         if self.machine.state is not State.CLOSED:
             self.machine.apply(Event.ENDED)
@@ -520,15 +520,15 @@ class Session:
             self._stop_calls(CANCELLED)
             self.settle()
 
-    def abandon(self, fault: Fault = DRAINING) -> None:
+    def abort(self, fault: Fault = DRAINING) -> None:
         """The grace is over: what still runs is ended with `fault`, and nothing is waited for."""
         if self.machine.state is not State.CLOSED:
-            self.shut(fault)
+            self._abort_opening(fault)
             self._stop_calls(fault)
             self.settle()
             self._host.flush()
 
-    def shut(self, fault: Fault = DRAINING) -> None:
+    def _abort_opening(self, fault: Fault = DRAINING) -> None:
         """Take no more requests, and wait for no server; a `hello` that did gets `fault` in the place of `ready`."""
         if self.machine.is_greeted and self._is_opening:
             self.machine.refuse_opening(fault)
@@ -549,7 +549,7 @@ class Session:
             # `ready` is still owed; but nobody can call what it would name where the daemon ends.
             if not self._runtime.state.is_draining:
                 return
-            self.shut()
+            self._abort_opening()
         if self._tree is not None:
             self._tree.end()
         else:

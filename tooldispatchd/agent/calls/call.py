@@ -203,8 +203,8 @@ class Plan:
         return CallMeta(latency_ms, queued_ms, self.kind, self.provider, bytes_in, bytes_out, dropped=left_out)
 
 
-class SessionTools(Protocol):
-    """`Session`, as the tools that find others use it, and breakers."""
+class CallSession(Protocol):
+    """`Session`, as its calls use it."""
 
     @property
     def plans(self) -> dict[str, Plan]: ...
@@ -213,6 +213,9 @@ class SessionTools(Protocol):
     def has_stored(self) -> None: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
+    def lifted(self, name: str) -> Plan | Fault: ...
+    def approver(self) -> AskedSession | None: ...
+    def keep(self, run: Task, close: Callable[[], None]) -> None: ...
 
 
 class CallContext(msgspec.Struct, frozen=True, eq=False):
@@ -226,19 +229,13 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     checking: Checking
     channel: SessionChannel
     calls: SessionCalls
-    tools: SessionTools
-    lifted: Callable[[str], Plan | Fault]
-    """The plan of a tool that a chain lifts, whether it is offered or not; or why there is none."""
-    keep: Callable[[Task, Callable[[], None]], None]
-    """Run a task that outlives a call; the second function is called when the session ends."""
+    session: CallSession
     profile: str
     workspace: str | None
     """The session's own directory, if it has one."""
     states: States
     places: Gate["Call"]
     """Those of the session's own calls."""
-    approver: Callable[[], AskedSession | None]
-    """Finds who is asked whether calls may run."""
     decisions: Decisions
     asides: Gate["Call"]
     """Of those that come to their own places no sooner than what they wait for lets them."""

@@ -6,18 +6,18 @@ A session has this from its first such call on; one that only calls inline tools
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
-from tooldispatchd.agent.calls.call import READ, Call, CallContext, Plan
-from tooldispatchd.agent.calls.sessionchannel import Lookup, SessionChannel
+from tooldispatchd.agent.calls.call import READ, Call, CallContext, CallSession, Plan
+from tooldispatchd.agent.calls.sessionchannel import SessionChannel
 from tooldispatchd.agent.calls.unpacking import asks_for_job
 from tooldispatchd.agent.faults import (
     CANCELLED,
@@ -29,7 +29,6 @@ from tooldispatchd.agent.faults import (
     without_secrets,
 )
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
@@ -58,7 +57,7 @@ NO_TOOL: Final = frozenset({Code.UNKNOWN_TOOL, Code.NOT_ALLOWED, Code.PROVIDER_N
 _PROGRESS: Final = {state: number for number, state in enumerate(CallState)}
 
 
-class CallingSession(Protocol):
+class CallingSession(CallSession, Protocol):
     """`Session`, around its calls."""
 
     machine: SessionMachine
@@ -75,24 +74,16 @@ class CallingSession(Protocol):
     """Whether its agent may have jobs."""
 
     @property
-    def plans(self) -> dict[str, Plan]: ...
-    @property
     def group_size(self) -> int | None: ...
     @property
     def opening_limit_s(self) -> float: ...
-    def has_stored(self) -> None: ...
     @property
     def questions(self) -> Questions: ...
     def flush(self) -> None: ...
-    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
-    def shown(self, names: Iterable[str]) -> list[str]: ...
-    def lifted(self, name: str) -> Plan | Fault: ...
     def refuse_request(self, request: Request, fault: Fault, plan: Plan | None = None) -> None: ...
     def note_end(self, call: AgentCall, outcome: Outcome, took_s: float, plan: Plan | None) -> None: ...
-    def approver(self) -> AskedSession | None: ...
     def incident(self, tool: str, error: Exception) -> Fault: ...
     def start_soon(self, task: Task) -> None: ...
-    def keep(self, run: Task, close: Callable[[], None]) -> None: ...
     def settle(self) -> None: ...
 
 
@@ -138,14 +129,11 @@ class InFlight:
             checking=services.checking,
             channel=channel,
             calls=self,
-            tools=session,
-            lifted=session.lifted,
-            keep=session.keep,
+            session=session,
             profile=session.profile,
             workspace=session.workspace,
             states=States(Holding(channel.share)),
             places=self._places,
-            approver=session.approver,
             decisions=Decisions(),
             asides=Gate(limits.waiting, waiting=0),
             turns=lineage.account.turns,

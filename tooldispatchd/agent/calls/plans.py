@@ -506,7 +506,7 @@ class ChainPlan(TaskPlan):
     async def _answer(self, call: Call, ask: Invoke) -> object:
         """The result of what a stage asked for, or the `StageError` that it failed with."""
         call.doing = ask.name
-        plan = call.context.lifted(ask.name) if ask.is_tool else self._agent(ask.name)
+        plan = call.context.session.lifted(ask.name) if ask.is_tool else self._agent(ask.name)
         if isinstance(plan, Fault):
             return StageError(ask.name, plan)
         inner = InnerCall(call, plan, plan.read.encode(ask.value))

@@ -118,7 +118,7 @@ class PythonPlan(TaskPlan):
             finally:
                 await self._warm.end_session(session)  # noqa: ASYNC102  # it shields and bounds itself
 
-        context.keep(live, ended.set)
+        context.session.keep(live, ended.set)
         self._warm.workers.open(session)
 
     def _header(self, call: Call, scratch: str | None) -> CallHeader:

@@ -26,17 +26,17 @@ from tooldispatchd.agent.faults import CANCELLED, queue_full
 from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.lineage import CallAbove, Lineage, RootUsage
 from tooldispatchd.agent.session.tasktree import Task
+from tooldispatchd.calls.answercache import CallLookup
 from tooldispatchd.calls.budget import AgentBudget
 from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.decisions import Approval, Decisions
 from tooldispatchd.calls.gate import Gate, GateVerdict, Turns
-from tooldispatchd.calls.lookup import CallLookup
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.calls.outputs import StoredOutputs
 from tooldispatchd.calls.stages import ASIDE, WAITS, CallEvent, CallMachine, CallState, Reason, StepOrder, ToDo, Waits
 from tooldispatchd.calls.states import States
-from tooldispatchd.calls.tally import ToolTally
+from tooldispatchd.calls.tally import Tallies, ToolTally
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.children.grace import Grace
 from tooldispatchd.front.timer import Deferred, Expiring, Timer
@@ -230,6 +230,7 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     channel: SessionChannel
     calls: SessionCalls
     session: CallSession
+    tallies: Tallies
     profile: str
     workspace: str | None
     """The session's own directory, if it has one."""

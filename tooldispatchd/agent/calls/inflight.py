@@ -104,7 +104,6 @@ class InFlight:
         "_order",
         "_places",
         "_session",
-        "_tallies",
         "_to_stop",
     )
 
@@ -112,7 +111,6 @@ class InFlight:
         limits = self._limits = runtime.setup.limits
         self._masker = runtime.setup.catalog.masker
         self._session = session
-        self._tallies = runtime.state.tallies
         self._machine = session.machine
         self._channel = channel
         root = RootUsage(channel.gate_key, session.number, channel.share, session.events, uid=channel.visitor.uid)
@@ -130,6 +128,7 @@ class InFlight:
             channel=channel,
             calls=self,
             session=session,
+            tallies=runtime.state.tallies,
             profile=session.profile,
             workspace=session.workspace,
             states=States(Holding(channel.share)),
@@ -307,17 +306,6 @@ class InFlight:
             return None
         return self._make_job(call)
 
-    def rename(self, call: AgentCall, name: str) -> Fault | None:
-        """Have the call take the steps of another tool from the first on; why it cannot."""
-        found = self._session.find(name)
-        if isinstance(found, Fault):
-            return found
-        if call.is_renamed or not isinstance(found, Plan) or not found.takes_place or found.in_background:
-            return Fault(Code.NOT_ALLOWED, f"{name} cannot be called in the place of another tool", {"source": name})
-        call.leave_steps(CANCELLED)
-        call.restart(found)
-        return None
-
     def _advance(self, call: AgentCall) -> None:
         if call in self._to_stop:
             return
@@ -477,10 +465,6 @@ class InFlight:
         if not self._calls and self._jobs is not None:
             self._jobs.close()
             self._jobs = None
-
-    def note_wait(self, stage: str, name: str, seconds: float) -> None:
-        """A call has waited for so long."""
-        self._tallies.waits(stage, name).add(seconds)
 
     def ended(self, call: AgentCall) -> None:
         """Answer the call, or let its job be done, and give its places back; the session may have waited for it."""

@@ -33,12 +33,12 @@ class ListedSession(Protocol):
 class ListSender:
     """See the module."""
 
-    __slots__ = ("_changes", "_host", "_offering", "_services", "_session")
+    __slots__ = ("_changes", "_channel", "_offering", "_services", "_session")
 
-    def __init__(self, session: ListedSession, offering: Offering, host: SessionChannel, services: Services) -> None:
+    def __init__(self, session: ListedSession, offering: Offering, channel: SessionChannel, services: Services) -> None:
         self._session = session
         self._offering = offering
-        self._host = host
+        self._channel = channel
         self._services = services
         self._changes: Changes | None = None
 
@@ -60,7 +60,7 @@ class ListSender:
 
     def _send_changed(self) -> None:
         self.once_rendered(self._send_rendered)
-        self._host.flush()
+        self._channel.flush()
 
     def _send_rendered(self) -> None:
         if self._session.machine.state is not State.CLOSED:
@@ -73,21 +73,21 @@ class ListSender:
     def _once_rendered(self, then: Callable[[], None], form: str | None, chosen: ToolSelection | None) -> None:
         pauses = self._offering.render(form, chosen)
         for _pause in pauses if self._session.machine.state is not State.CLOSED else ():
-            self._host.hold()
+            self._channel.hold()
             self._session.start_soon(partial(self._render, then, pauses))
             return
         then()
 
     async def _render(self, then: Callable[[], None], pauses: Iterator[None]) -> None:
         try:
-            async with self._services.listing.of((self._host.gate_key, self._session.number)):
+            async with self._services.listing.of((self._channel.gate_key, self._session.number)):
                 await trio.lowlevel.checkpoint()
                 for _pause in pauses:
                     await trio.lowlevel.checkpoint()
             then()
         finally:
-            self._host.release()
-        self._host.flush()
+            self._channel.release()
+        self._channel.flush()
 
     def close(self) -> None:
         """Send nothing any more."""

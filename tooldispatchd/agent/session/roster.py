@@ -55,8 +55,8 @@ class Roster:
 
     __slots__ = (
         "_administering",
+        "_channel",
         "_failures",
-        "_host",
         "_is_owner",
         "_latest",
         "_lineage",
@@ -73,7 +73,7 @@ class Roster:
     def __init__(
         self,
         latest: Callable[[], Runtime],
-        host: SessionChannel,
+        channel: SessionChannel,
         outgoing: list[Outgoing],
         entrance: Entrance,
         visitor: Visitor,
@@ -90,7 +90,7 @@ class Roster:
         # The daemon drains, and somebody here has shown to be of a profile that administers it: no session says so now.
         self.sees_drain = False
         self._latest = latest
-        self._host: SessionChannel | None = host
+        self._channel: SessionChannel | None = channel
         self._outgoing = outgoing
         self.entrance = entrance
         self._visitor = visitor
@@ -192,7 +192,7 @@ class Roster:
 
     def forget(self) -> None:
         """The channel is closed: let go of what holds this, so that all of it is freed at once."""
-        self.own = self._host = None
+        self.own = self._channel = None
         self.named.clear()
         self._administering = ()
 
@@ -291,13 +291,13 @@ class Roster:
             machine.greet(hello, line=line)
         elif self._lineage is None:
             machine.begin(line)
-        assert self._host is not None
+        assert self._channel is not None
         runtime, lineage = self._latest(), self._lineage
         state = runtime.state
         state.sessions += 1
         if lineage is not None:
             lineage.number = state.sessions
-        session = Session(runtime, self._host, machine, lineage, profile=profile, workspace=workspace, spec=spec)
+        session = Session(runtime, self._channel, machine, lineage, profile=profile, workspace=workspace, spec=spec)
         # Last: a session that could not be made would never leave.
         state.open_sessions.enter(self._visitor.uid)
         if agent is None:

@@ -39,24 +39,16 @@ from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import (
-    ByeSaid,
-    Hello,
-    NestedReq,
-    Reply,
-    Request,
-    ToolCancel,
-    ToolsReq,
-)
+from tooldispatchd.wire.messages import ByeSaid, Hello, NestedReq, Reply, Request, ToolCancel, ToolsReq
 from tooldispatchd.wire.questions import Question, Questions
 from tooldispatchd.wire.session import DUPLICATE, Event, SessionMachine, State, body_of, capabilities_of
 
 
 class Session:
     __slots__ = (
+        "_channel",
         "_formers",
         "_has_opened",
-        "_host",
         "_is_forced",
         "_is_searched",
         "_list_sender",
@@ -88,7 +80,7 @@ class Session:
     def __init__(
         self,
         runtime: Runtime,
-        host: SessionChannel,
+        channel: SessionChannel,
         machine: SessionMachine,
         lineage: Lineage | None,
         *,
@@ -108,7 +100,7 @@ class Session:
         # The agent's `bye`, which is answered when the teardown is done.
         self.farewell: ByeSaid | None = None
         self._runtime = runtime
-        self._host = host
+        self._channel = channel
         name = {} if machine.agent is None else {"agent": machine.agent}
         self._log = runtime.setup.log.bind(session=self.number, **name, **({} if lineage is None else lineage.names()))
         # The calls that do not end at once, from the first of them on.
@@ -121,7 +113,7 @@ class Session:
         self._formers: Formers | None = None
         self._next: Callable[[], Runtime] | None = None
         root = self.number if lineage is None else lineage.account.number
-        self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
+        self.toolset = Toolset(self, runtime, profile, self._log, turns=(channel.gate_key, root), share=channel.share)
         self._offering = Offering(self.toolset, machine, profile)
         self._list_sender: ListSender | None = None
         self.has_jobs = profile.jobs
@@ -134,8 +126,8 @@ class Session:
         machine, lineage = self.machine, self.lineage
         is_heard_above = lineage is not None and lineage.account.events is not None
         if self.events is None and (machine.asked.events or is_heard_above):
-            self.events = Events(self._runtime, machine, self._host, lineage)
-        self._runtime.state.approvers.note(self, self._runtime.setup, self._host.gate_key)
+            self.events = Events(self._runtime, machine, self._channel, lineage)
+        self._runtime.state.approvers.note(self, self._runtime.setup, self._channel.gate_key)
         self.look_who_hears()
         self._offering.attend()
 
@@ -197,7 +189,7 @@ class Session:
             self.move(self._next)
         if self.lineage is not None and self.lineage.opened is not None and not self._is_opening:
             self.lineage.opened.set()
-        self._host.flush()
+        self._channel.flush()
         self.settle()
 
     def move(self, latest: Callable[[], Runtime]) -> None:
@@ -213,8 +205,8 @@ class Session:
             return
         runtime.enter()
         before, former, self._runtime = self.toolset, self._runtime, runtime
-        turns = self._host.gate_key, self.number
-        self.toolset = Toolset(self, runtime, profile, self._log, turns=turns, share=self._host.share)
+        turns = self._channel.gate_key, self.number
+        self.toolset = Toolset(self, runtime, profile, self._log, turns=turns, share=self._channel.share)
         self.has_jobs, self._is_searched = profile.jobs, profile.is_searched
         self._offering.move(self.toolset, profile)
         self.toolset.open(before)
@@ -244,13 +236,13 @@ class Session:
 
     @property
     def _sender(self) -> ListSender:
-        sender = self._list_sender or ListSender(self, self._offering, self._host, self._runtime.services)
+        sender = self._list_sender or ListSender(self, self._offering, self._channel, self._runtime.services)
         if self.machine.state is not State.CLOSED:  # it would never be freed
             self._list_sender = sender
         return sender
 
     def _say_ready(self) -> None:
-        own, rules = self.lineage is None, self._host.may_administer
+        own, rules = self.lineage is None, self._channel.may_administer
         may_name = own and self.toolset.may_name_workspace
         has = capabilities_of(self.machine, jobs=self.has_jobs, agents=own, workspace=may_name, admin=rules)
         self.machine.outgoing.append(self._offering.ready(self.profile, has, self._runtime.setup.ready_limits))
@@ -271,7 +263,7 @@ class Session:
         """A server has come up, or is gone."""
         if self.events is not None:
             self.events.server_moved(server, fault)
-            self._host.flush()
+            self._channel.flush()
 
     @property
     def plans(self) -> dict[str, Plan]:
@@ -309,7 +301,7 @@ class Session:
             content = now(body.input)
         except Exception as error:  # noqa: BLE001  # guard: a defect in one call is that call's fault alone
             content = self.incident(body.name, error)
-        if type(content) is str and (len(content) <= LARGE_BYTES or type(content := self._host.fit(content)) is str):
+        if type(content) is str and (len(content) <= LARGE_BYTES or type(content := self._channel.fit(content)) is str):
             self.answered += 1
             plan.tally.at_once += 1  # type: ignore[union-attr]  # a plan with `now` has one
             machine.reply(request, content, is_error=False)
@@ -348,7 +340,7 @@ class Session:
         may_be_now = self.in_flight is None or self.in_flight.may_answer_now
         if plan is not None and plan.now is not None and may_be_now and not body_of(request).has_bound:
             part_bytes = self._runtime.setup.limits.part_bytes
-            if answer_at_once(self, self._host, request, plan, part_bytes=part_bytes, calls=self._calls):
+            if answer_at_once(self, self._channel, request, plan, part_bytes=part_bytes, calls=self._calls):
                 return
         self._calls().take(request, plan)
 
@@ -369,7 +361,7 @@ class Session:
 
     def _calls(self) -> InFlight:
         if self.in_flight is None:
-            self.in_flight = InFlight(self, self._runtime, self._host)
+            self.in_flight = InFlight(self, self._runtime, self._channel)
         return self.in_flight
 
     def cancel(self, asked: ToolCancel) -> None:
@@ -401,7 +393,7 @@ class Session:
             self._questions.take(reply)
         except Exception as error:  # noqa: BLE001  # guard: the question was one call's, which ends at its limit
             self._log.incident("question failed", error)
-        self._host.flush()
+        self._channel.flush()
 
     @property
     def questions(self) -> Questions:
@@ -432,7 +424,7 @@ class Session:
         if call is None and self.in_flight is not None:
             call = self.in_flight.oldest_at(server, self._runtime.setup.catalog.tools)
         questions = self.questions.ask(server, asked, call=None if call is None else call.known_as)
-        self._host.flush()
+        self._channel.flush()
         return questions
 
     def withdraw(self, question: str) -> None:
@@ -448,7 +440,7 @@ class Session:
         """Tell the agent what a server that it hears says."""
         at = self.toolset.passing_server(server)
         if at is not None:
-            at.notes = at.notes or ServerNotes(self._runtime.services.timer, self.machine, self._host, server)
+            at.notes = at.notes or ServerNotes(self._runtime.services.timer, self.machine, self._channel, server)
             at.notes.take(method, params)
 
     # --- what its calls need ---
@@ -464,7 +456,7 @@ class Session:
 
     def approver(self) -> AskedSession | None:
         """Who is asked about its calls."""
-        return self._runtime.state.approvers.of(self, self._runtime.setup, self._host.gate_key)
+        return self._runtime.state.approvers.of(self, self._runtime.setup, self._channel.gate_key)
 
     def incident(self, tool: str, error: Exception) -> Fault:
         """Log a defect in one call; the fault that tells of it."""
@@ -473,7 +465,7 @@ class Session:
 
     def flush(self) -> None:
         """Send the outgoing lines and servers' queued requests."""
-        self._host.flush()
+        self._channel.flush()
 
     def start_soon(self, task: Task) -> None:
         """Run `task` among the session's; raises `RuntimeError` once the session is over."""
@@ -526,7 +518,7 @@ class Session:
             self._abort_opening(fault)
             self._stop_calls(fault)
             self.settle()
-            self._host.flush()
+            self._channel.flush()
 
     def _abort_opening(self, fault: Fault = DRAINING) -> None:
         """Take no more requests, and wait for no server; a `hello` that did gets `fault` in the place of `ready`."""
@@ -580,6 +572,6 @@ class Session:
         if self._formers is not None:
             self._formers.forget()
         self._runtime.leave()
-        self._host.closed(self.machine.agent)
+        self._channel.closed(self.machine.agent)
         self.in_flight = self._questions = self._list_sender = self._tree = None
         self.toolset.forget()

@@ -6,7 +6,7 @@ A session has this from its first such call on; one that only calls inline tools
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Final, Protocol
@@ -297,7 +297,7 @@ class InFlight:
             call.finish(refusal)
         else:
             call.queued_at = trio.current_time()
-            self._advance(call)
+            self._go_on(call, AgentCall.advance)
 
     def was_read(self, call: AgentCall) -> Fault | None:
         """Make a job of a call whose input asks for one; why it cannot be one."""
@@ -306,11 +306,12 @@ class InFlight:
             return None
         return self._make_job(call)
 
-    def _advance(self, call: AgentCall) -> None:
+    def _go_on(self, call: AgentCall, step: Callable[[AgentCall], None]) -> None:
+        """Have the call do what is next, unless it is stopped before."""
         if call in self._to_stop:
             return
         try:
-            call.advance()
+            step(call)
         except Exception as error:  # noqa: BLE001  # guard: a defect on its way is this call's fault alone
             self._failed(call, error)
 
@@ -329,15 +330,8 @@ class InFlight:
 
     def run(self, call: AgentCall) -> None:
         """Go on with a call whose turn has come, among its agent's calls or at its tool's gate."""
-        if call.has_ended or call in self._to_stop:
-            return
-        if call.machine.state is not CallState.LINED:
-            self._advance(call)
-            return
-        try:
-            self._take_turn(call)
-        except Exception as error:  # noqa: BLE001  # the same guard
-            self._failed(call, error)
+        if not call.has_ended:
+            self._go_on(call, self._take_turn if call.machine.state is CallState.LINED else AgentCall.advance)
 
     def started(self, call: AgentCall) -> None:
         """Tell whoever wants to hear of it that the call's tool is started next."""

@@ -47,11 +47,9 @@ class ListSender:
         chosen = self._offering.choose(asked)
         if isinstance(chosen, Fault):
             return chosen
-        self._once_rendered(partial(self._answer, asked, chosen), asked.schemas, chosen)
+        outgoing = self._session.machine.outgoing
+        self._once_rendered(lambda: outgoing.append(self._offering.answer(asked, chosen)), asked.schemas, chosen)
         return None
-
-    def _answer(self, asked: ToolsReq, chosen: ToolSelection | None) -> None:
-        self._session.machine.outgoing.append(self._offering.answer(asked, chosen))
 
     def changed(self) -> None:
         """Its tools have changed: send the list before long."""

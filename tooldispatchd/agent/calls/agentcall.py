@@ -48,7 +48,6 @@ class HoldingCalls(Protocol):
     def run(self, call: "AgentCall") -> None: ...
     def announce(self, call: "AgentCall") -> None: ...
     def was_read(self, call: "AgentCall") -> Fault | None: ...
-    def started(self, call: "AgentCall") -> None: ...
     def spawn(self, call: "AgentCall", task: Task) -> None: ...
     def ended(self, call: "AgentCall") -> None: ...
 
@@ -201,7 +200,10 @@ class AgentCall(Call):
         super().begin()
 
     def started(self) -> None:
-        self._calls.started(self)
+        events = self.context.session.events
+        if events is not None and self.plan is not None:
+            queued_s = trio.current_time() - self.machine.started_at
+            events.tool_started(self.names, self.name, provider=self.plan.provider, queued_s=queued_s)
 
     def spawn(self, task: Task) -> None:
         self._calls.spawn(self, task)

@@ -333,12 +333,6 @@ class InFlight:
         if not call.has_ended:
             self._go_on(call, self._take_turn if call.machine.state is CallState.LINED else AgentCall.advance)
 
-    def started(self, call: AgentCall) -> None:
-        """Tell whoever wants to hear of it that the call's tool is started next."""
-        if self._session.events is not None and call.plan is not None:
-            queued_s = trio.current_time() - call.machine.started_at
-            self._session.events.tool_started(call.names, call.name, provider=call.plan.provider, queued_s=queued_s)
-
     def update(self, call: AgentCall, update: Update) -> None:
         """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
         for step in () if call.plan is None else call.plan.steps:

@@ -22,8 +22,9 @@ HOLD: Final = Lookup.HOLD
 
 
 class Hearer(Protocol):
-    """`Events` of a session, as breakers tell it of themselves."""
+    """`Events` of a session, as its calls and breakers report to it."""
 
+    def tool_started(self, names: dict[str, object], tool: str, *, provider: str, queued_s: float) -> None: ...
     def breaker_moved(self, of: dict[str, object], *, is_open: bool) -> None: ...
 
 

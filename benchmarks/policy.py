@@ -68,7 +68,7 @@ NOTES: Final = (
 class SilentLog:
     """Nobody reads it."""
 
-    tells_calls = False
+    logs_calls = False
 
     def bind(self, **_fields: object) -> "SilentLog":
         return self

@@ -66,7 +66,7 @@ async def test_the_calls_of_a_session_are_ended_a_few_in_each_turn_and_those_tha
         session = runtime.state.opened[2]
         assert isinstance(session, Session)
         assert session.in_flight is not None
-        session.abandon(SESSION_ENDED)
+        session.abort(SESSION_ENDED)
         assert (len(session.in_flight), len(held.running)) == (STOPS + 3, 3)
         assert len(await agent.hear_all()) == 2 * STOPS + 3
         assert (held.running, len(held.started)) == ({}, 3)
@@ -151,12 +151,12 @@ async def test_where_the_log_hears_of_single_calls_all_sessions_tell_of_them_fro
     running = Running()
     async with administered(running=running) as (runtime, operator):
         log = runtime.setup.log
-        log.tells_calls = False  # type: ignore[misc]  # it is a ledger, which a test sets
+        log.logs_calls = False  # type: ignore[misc]  # it is a ledger, which a test sets
         session = runtime.state.opened[1]
         assert isinstance(session, Session)
         session.look_who_hears()
         assert session.machine.is_quick
-        log.tells_calls = True  # type: ignore[misc]  # as above
+        log.logs_calls = True  # type: ignore[misc]  # as above
         # The wing was made when they did not.
         assert await ask(operator, "level", level="debug") == {"level": "debug", "before": "info"}
         assert running.log_output.level == "debug"

@@ -51,12 +51,12 @@ async def test_a_reader_at_debug_hears_what_is_not_written(autojump_clock: MockC
     running = Running()
     async with administered(running=running) as (_, agent):
         await answer_to(agent, "log", id="d", level="debug", tool="echo")
-        assert running.log.tells_calls
+        assert running.log.logs_calls
         running.log.debug("call answered", tool="other")
         running.log.debug("call answered", tool="echo")
         assert await events(agent, 1) == [("d", "call answered")]
         await agent.end_input()
-    assert not running.log.tells_calls
+    assert not running.log.logs_calls
 
 
 async def test_a_line_that_a_thread_logs_is_told(autojump_clock: MockClock) -> None:
@@ -136,7 +136,7 @@ async def test_a_subscription_that_sessions_cannot_be_told_of_is_none() -> None:
     readers = LogReaders(running.log_output, fail)
     with pytest.raises(RuntimeError):
         await readers.open(AdminReq("1", "log", level="debug"), Unread())  # type: ignore[arg-type]  # as much as it uses
-    assert (readers.reading, running.log.tells_calls) == (set(), False)
+    assert (readers.reading, running.log.logs_calls) == (set(), False)
 
 
 async def test_a_subscription_ends_with_the_right_to_it(autojump_clock: MockClock) -> None:
@@ -149,10 +149,10 @@ async def test_a_subscription_ends_with_the_right_to_it(autojump_clock: MockCloc
             channel.may_administer = True
             side.take(AdminReq("1", "log", level="debug"), channel, line=1)  # type: ignore[arg-type]  # as above
             await agent.pause(1)
-            assert (running.log.tells_calls, channel.refused) == (True, []), asked_again
+            assert (running.log.logs_calls, channel.refused) == (True, []), asked_again
             channel.may_administer = False
             await agent.pause(60)
-            assert not running.log.tells_calls
+            assert not running.log.logs_calls
         await agent.end_input()
 
 

@@ -43,7 +43,7 @@ Fields = dict[str, object]
 class Diary:
     """A log that keeps its lines whole."""
 
-    tells_calls = False
+    logs_calls = False
 
     def __init__(self, lines: list[Fields] | None = None, fields: Mapping[str, object] = {}) -> None:
         self.lines: list[Fields] = [] if lines is None else lines

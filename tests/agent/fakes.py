@@ -52,8 +52,8 @@ ANOTHER_USER: Final = Visitor(uid=4711, gid=4711)
 class Ledger:
     """A log that keeps what it is told: the events in their order, and the defects."""
 
-    def __init__(self, *, tells_calls: bool = True) -> None:
-        self.tells_calls = tells_calls
+    def __init__(self, *, logs_calls: bool = True) -> None:
+        self.logs_calls = logs_calls
         self.events: list[str] = []
         self.incidents: list[BaseException] = []
 
@@ -258,7 +258,7 @@ async def open_runtime(
     Leaving waits for every task of every session and channel: one that stays fails the test, as does any defect that
     was logged.
     """
-    log = Ledger(tells_calls=logs_calls)
+    log = Ledger(logs_calls=logs_calls)
     with trio.fail_after(patience_s):
         async with open_family() as family, trio.open_nursery() as background:
             timer = Timer(log)

@@ -32,7 +32,7 @@ ACTIONS: Final = st.sampled_from(
         *["deadline", "background", "hello", "cancel", "finish", "settle", "time"] * 2,
         *["look", "wait", "stop"] * 2,
         *["again", "bye", "die", "revive", "finish", "settle", "yield"],
-        *["end of input", "gone", "drain", "abandon"],
+        *["end of input", "gone", "drain", "abort"],
     ]
 )
 TOOLS: Final = st.sampled_from(["slot", "slot", "lingers", "server", "server", "task", "echo"])
@@ -116,7 +116,7 @@ class Play:
             case "bye" if not self.is_shut[number]:
                 self.model.bye(number, agent)
                 await self.say(number, {"__port": "bye"}, agent)
-            case "end of input" | "gone" | "drain" | "abandon":
+            case "end of input" | "gone" | "drain" | "abort":
                 if not self.is_shut[number]:
                     await self.end(action, number)
             case _:
@@ -220,7 +220,7 @@ class Play:
                 agent.host.drain()
             case _:
                 self.model.end_from_outside(number, ending)
-                agent.host.abandon()
+                agent.host.abort()
 
     async def finish_everything(self) -> None:
         """Let all that runs come to its end, and every channel to its own; until then every job can be read."""
@@ -291,12 +291,12 @@ COMES_BACK: Final[list[Step]] = [
     ("stop", (1, "a"), "echo", 0),
     ("settle", (1, "a"), "echo", 0),
 ]
-# A channel is abandoned while its agent waits for a job.
+# A channel is aborted while its agent waits for a job.
 WAITS: Final[list[Step]] = [
     ("background", (0, None), "slot", 0),
     ("settle", (0, None), "echo", 0),
     ("wait", (0, None), "echo", 0),
-    ("abandon", (0, None), "echo", 0),
+    ("abort", (0, None), "echo", 0),
 ]
 
 

@@ -119,7 +119,7 @@ async def test_nothing_is_opened_anew_while_the_daemon_drains(tmp_path: Path) ->
         await gone(kit.starts[0])
         await trio.sleep(0.1)
         assert len(kit.starts) == 1
-        agent.host.abandon()
+        agent.host.abort()
         assert fault_in(await agent.line())["error"] == "draining"
 
 
@@ -135,5 +135,5 @@ async def test_what_waits_to_be_opened_anew_is_not_once_the_daemon_drains(tmp_pa
         agent.host.drain()
         await trio.sleep(1.3)
         assert len(kit.starts) == 2
-        agent.host.abandon()
+        agent.host.abort()
         assert fault_in(await agent.line())["error"] == "draining"

@@ -16,7 +16,7 @@ from tooldispatchd.catalog.specs import LimitsSpec
 
 IDS = [str(number) for number in range(8)]
 ACTIONS = st.sampled_from(["call", "call", "call", "inline", "cancel", "finish", "sleep", "yield"])
-ENDS = st.sampled_from(["end of input", "bye", "gone", "drain", "abandon"])
+ENDS = st.sampled_from(["end of input", "bye", "gone", "drain", "abort"])
 
 
 async def act(agent: Agent, held: HeldPlan, action: str, call_id: str) -> None:
@@ -60,9 +60,9 @@ async def end(agent: Agent, ending: str) -> None:
         case "drain":
             await wait_all_tasks_blocked()
             agent.host.drain()
-        case "abandon":
+        case "abort":
             await wait_all_tasks_blocked()
-            agent.host.abandon()
+            agent.host.abort()
 
 
 async def find_every_place_free(runtime: Runtime, held: HeldPlan) -> None:

@@ -173,14 +173,14 @@ class Model:
                 self._cancel_jobs(channel, agent)
 
     def end_from_outside(self, channel: int, ending: str) -> None:
-        """The daemon drains or abandons the channel, or its peer is gone."""
+        """The daemon drains or aborts the channel, or its peer is gone."""
         self.ending.add(channel)
         self.end_input(channel)
         for key, call in self.calls.items():
             if key.channel == channel and (not call.is_told or self.unread[key]):
                 # Lines may lie unread: those are turned down, or nobody looks at them any more.
                 call.may |= {"draining", "unknown_agent"}
-            elif key.channel == channel and call.is_background and ending == "abandon":
+            elif key.channel == channel and call.is_background and ending == "abort":
                 # Who waits for the job is told of its end before the channel's.
                 call.may.add("draining")
         for key, count in self.unread.items():

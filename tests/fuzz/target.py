@@ -70,7 +70,7 @@ class Record(msgspec.Struct):
     looked_at: int = 0
     """Lines that the host looked at."""
     ending: str = "by itself"
-    """What ended the channel: `input`, `gone`, `drain` or `abandon`; else a `bye` or a refusal."""
+    """What ended the channel: `input`, `gone`, `drain` or `abort`; else a `bye` or a refusal."""
     heard: list[bytes] = []
     before_gone: int = 0
     """How many of those lines had been written when the channel was ended."""
@@ -86,13 +86,13 @@ class Record(msgspec.Struct):
 class Log:
     """A log that keeps all it is told."""
 
-    def __init__(self, record: Record, fields: dict[str, object], *, tells_calls: bool) -> None:
+    def __init__(self, record: Record, fields: dict[str, object], *, logs_calls: bool) -> None:
         self._record = record
         self._fields = fields
-        self.tells_calls = tells_calls
+        self.logs_calls = logs_calls
 
     def bind(self, **fields: object) -> "Log":
-        return Log(self._record, {**self._fields, **fields}, tells_calls=self.tells_calls)
+        return Log(self._record, {**self._fields, **fields}, logs_calls=self.logs_calls)
 
     def debug(self, event: str, **fields: object) -> None:
         self._record.log.append((event, {**self._fields, **fields}))
@@ -194,7 +194,7 @@ class Stage:
             await self.take_turns()
             await self.happen()
             if not self.outlet.is_closed and self.chance.random() < 0.003:
-                self.end_by(self.chance.choice(("drain", "abandon")))
+                self.end_by(self.chance.choice(("drain", "abort")))
             if self.outlet.is_closed:
                 return
 
@@ -241,7 +241,7 @@ class Stage:
     async def end(self) -> None:
         """The channel ends in one of the four ways, then all that runs comes to its end."""
         if not self.outlet.is_closed:
-            self.end_by(self.chance.choice(("input", "input", "input", "input", "gone", "drain", "abandon")))
+            self.end_by(self.chance.choice(("input", "input", "input", "input", "gone", "drain", "abort")))
         for _ in range(MAX_ROUNDS):
             await self.take_turns()
             await wait_all_tasks_blocked()
@@ -266,7 +266,7 @@ class Stage:
             case "drain":
                 self.host.drain()
             case _:
-                self.host.abandon()
+                self.host.abort()
 
     def look_what_is_left(self) -> list[str]:
         """What should not be there when all has ended."""
@@ -318,7 +318,7 @@ def play(data: bytes) -> Record:
     clock = MockClock()
 
     async def live() -> None:
-        log = Log(record, {}, tells_calls=logs_calls)
+        log = Log(record, {}, logs_calls=logs_calls)
         with trio.fail_after(PATIENCE_S):
             async with open_family() as family, trio.open_nursery() as background:
                 timer = Timer(log)

@@ -72,7 +72,7 @@ class Acts:
         if not isinstance(session, Session):
             return unknown_target("session", asked.session)
         if asked.call is None and asked.job is None:
-            session.abandon(SESSION_ENDED)
+            session.abort(SESSION_ENDED)
             return b"{}"
         call = _call_of(session, asked)
         if call is None:

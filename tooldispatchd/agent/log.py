@@ -7,7 +7,7 @@ class Log(Protocol):
     """A line is a constant event and fields; what `bind` returns adds its fields to each of its lines."""
 
     @property
-    def tells_calls(self) -> bool:
+    def logs_calls(self) -> bool:
         """Whether anybody hears what is said of single calls, at `debug`; else it need not be said."""
 
     def bind(self, **fields: object) -> "Log": ...

@@ -8,7 +8,7 @@
 A session that opens is of the latest generation, and stays of that one until it ends.
 """
 
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -205,6 +205,8 @@ class Runtime:
         self.policies: Final = PolicySteps(catalog.config, catalog.rules, catalog.masker, state.policy)
         self.hooks: Final = Hooks(catalog.config.hooks, setup.log)
         self._plans: dict[str, dict[str, Plan]] = {}
+        # By key, what compiles the rest of those that are not all there yet.
+        self.planning: dict[str, Iterator[None]] = {}
         self._sessions = 0
         self._left: Callable[[list[Plan]], None] | None = None
 
@@ -238,7 +240,12 @@ class Runtime:
             plans = [plan for each in self._plans.values() for plan in each.values()]
             # They hold this: else all of it would stay until a collection.
             self._plans.clear()
+            self.planning.clear()
             left(plans)
+
+    def has_plans(self, key: str) -> bool:
+        """Whether the plans of that key are compiled."""
+        return key in self._plans
 
     def plans(self, key: str, compile_plans: Callable[["Runtime", str], dict[str, Plan]]) -> dict[str, Plan]:
         """The plans of a profile's declared tools, compiled for its first session and shared by all of them.
@@ -248,4 +255,5 @@ class Runtime:
         plans = self._plans.get(key)
         if plans is None:
             plans = self._plans[key] = compile_plans(self, key)
+            self.planning.pop(key, None)
         return plans

@@ -34,9 +34,9 @@ class Setup:
         self.catalog: Final = catalog
         self.limits: Final = catalog.config.limits
         line, content = self.limits.max_line_bytes, self.limits.max_content_bytes
-        told = {"line": line, "in_flight": self.limits.in_flight, "content": content, "depth": DEPTH}
+        said = {"line": line, "in_flight": self.limits.in_flight, "content": content, "depth": DEPTH}
         # What `ready` says of them: the same for every session.
-        self.told_limits: Final = Raw(msgspec.json.encode(told))
+        self.ready_limits: Final = Raw(msgspec.json.encode(said))
         self.log: Final = log
         self.agent_specs: Final = agent_specs
         self.profile_keys: Final = ProfileKeys(catalog.profiles)

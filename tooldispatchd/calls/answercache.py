@@ -6,7 +6,7 @@ What the key is made of is the caller's: two calls have one key only where one a
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -40,6 +40,20 @@ class CachedAnswer(msgspec.Struct, frozen=True):
         """In bytes, with what it takes beside the answer."""
         value = self.answer.value
         return ENTRY_BYTES + self.answer.size + (0 if value is None else len(value))
+
+
+class CallLookup:
+    """What a call is known by where answers are given again, `key`; and how old the answer is that it got there.
+
+    `era` is what has to be the same still when its own answer comes, for that to be kept.
+    """
+
+    __slots__ = ("age_s", "era", "key")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.era: Hashable = None
+        self.age_s: float | None = None
 
 
 def _unheard(_key: bytes, _cached: CachedAnswer | None) -> None: ...

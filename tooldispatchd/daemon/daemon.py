@@ -357,7 +357,7 @@ class Daemon:
                 kill_children()
                 # Waiting calls end first: else the place that a killed child frees would start one of them.
                 for host in list(self._hosts):
-                    host.abandon()
+                    host.abort()
                 self._services.home.cancel_scope.cancel()
                 return
             self._log.info("signal received", signal=name)
@@ -390,7 +390,7 @@ class Daemon:
         self._hosts |= self._watchers
         self._watchers.clear()
         self._emptied = trio.Event()
-        await self._tell_hosts(ChannelHost.abandon)
+        await self._tell_hosts(ChannelHost.abort)
         self._check_emptied()
         # A peer that has not read its answers within the grace never will.
         for channel in list(self._channels):
@@ -407,7 +407,7 @@ class Daemon:
                 except Exception as error:  # noqa: BLE001  # guard: a defect in one session ends only that session
                     incident = self._log.incident("session not moved", error)
                     why = f"a defect of the daemon, incident {incident}"
-                    session.abandon(Fault(Code.INTERNAL_ERROR, why, {"incident": incident}))
+                    session.abort(Fault(Code.INTERNAL_ERROR, why, {"incident": incident}))
                 await trio.lowlevel.checkpoint()
 
     async def _tell_hosts(self, end: Callable[[ChannelHost], None]) -> None:

@@ -164,7 +164,7 @@ class DaemonLog:
         return self.output.lost
 
     @property
-    def tells_calls(self) -> bool:
+    def logs_calls(self) -> bool:
         """True where anybody hears what is said of single calls."""
         return self.output.wanted <= LEVELS["debug"]
 

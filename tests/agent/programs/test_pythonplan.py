@@ -25,7 +25,7 @@ async def test_where_descriptors_are_lacking_the_call_is_told(tmp_path: Path) ->
     (tmp_path / "sums.py").write_text("def add(a: int, b: int) -> int:\n    return a + b\n")
     config = tmp_path / "c.toml"
     config.write_text('[tools.add]\npython = "sums:add"\n[agents.default]\ntools = ["add"]\n')
-    log = Ledger(tells_calls=False)
+    log = Ledger(logs_calls=False)
     setup = Setup(load_catalog(config, os.environ), log, uid=os.geteuid())
     async with (
         open_family() as family,

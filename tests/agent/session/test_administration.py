@@ -210,7 +210,7 @@ async def test_an_administrator_looks_on_while_the_daemon_drains_and_an_agent_do
         await agent.say({"__port": "hello"}, request("sessions"))
         assert [code_of(line) for line in await agent.hear_all()] == ["draining", "not_allowed"]
         for each in (before, after):
-            each.host.abandon()
+            each.host.abort()
             assert await each.hear_all() == []
     assert side.asked == ["status", "calls", "sessions"]
 

@@ -113,7 +113,7 @@ class Reloads(RuleBasedStateMachine):
 
     def _reload(self, tools: frozenset[str], *, applies: bool, has_profile: bool) -> None:
         before = self.latest
-        setup = Setup(catalog_of(tools, has_profile=has_profile), Ledger(tells_calls=False), uid=1000)
+        setup = Setup(catalog_of(tools, has_profile=has_profile), Ledger(logs_calls=False), uid=1000)
         runtime = Runtime(setup, self.first.services, self.first.state)
         self.generations.append(Generation(runtime, tools, has_profile=has_profile))
         before.runtime.retire(lambda _plans: before.left())

@@ -154,26 +154,26 @@ async def test_a_draining_session_finishes_what_runs_and_takes_no_more(autojump_
         assert agent.closings == 1
 
 
-async def test_an_abandoned_session_answers_draining_and_closes(autojump_clock: MockClock) -> None:
+async def test_an_aborted_session_answers_draining_and_closes(autojump_clock: MockClock) -> None:
     held = HeldPlan()
     async with open_runtime(small_catalog(LimitsSpec(in_flight=1)), held) as runtime:
         agent = Agent(runtime)
         await agent.say({"id": "1", "name": "held"}, {"id": "2", "name": "held"})
         await wait_all_tasks_blocked()
         agent.host.drain()
-        agent.host.abandon()
+        agent.host.abort()
         assert [code_of(line) for line in await agent.hear_all()] == ["draining", "draining"]
         assert held.started == ["1"]
 
 
-async def test_requests_are_answered_while_what_was_abandoned_is_torn_down(autojump_clock: MockClock) -> None:
+async def test_requests_are_answered_while_what_was_aborted_is_torn_down(autojump_clock: MockClock) -> None:
     held = HeldPlan(lingers=True)
     async with open_runtime(small_catalog(), held) as runtime:
         agent = Agent(runtime)
         await agent.call("1", "held")
         await wait_all_tasks_blocked()
         agent.host.drain()
-        agent.host.abandon()
+        agent.host.abort()
         await agent.call("2", "echo", input=1)
         await agent.say(
             {"__port": "tool_req", "id": "3", "name": "echo", "input": 1}, {"__port": "hello", "agent": "a"}
@@ -190,7 +190,7 @@ async def test_lines_that_lie_there_when_the_grace_is_over_are_answered(autojump
         await agent.say(*[{"id": str(number), "name": "echo", "input": 1} for number in range(TURN + 9)])
         await agent.hear()
         agent.host.drain()
-        agent.host.abandon()
+        agent.host.abort()
         assert len(await agent.hear_all()) == TURN + 8
         assert agent.closings == 1
 

@@ -1,10 +1,15 @@
 """What agents are shown of many tools: others have their turns while a long list is made."""
 
+from collections.abc import Iterator
+
 import pytest
 import trio
 
 from tests.agent.fakes import open_runtime
 from tests.agent.pliable import SOON_S, Talker, code_in, names_of, talking
+from tooldispatchd.agent.calls.call import Plan
+from tooldispatchd.agent.session.offering import Offering
+from tooldispatchd.agent.session.session import Session
 from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.agent.tools.showing import RENDERED_BYTES, Showing
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
@@ -124,8 +129,38 @@ async def test_what_one_turn_makes_is_bounded_whatever_is_switched_on() -> None:
     showing = Showing()
     async with open_runtime(many_tools()) as runtime, talking(runtime, profile="many"):
         plans = {name: plan for name, plan in runtime.plans("many", compile_plans).items() if name in MANY}
-        turns = 1
-        while not showing.render(FORM, plans, plans):
-            turns += 1
+        turns = 1 + len(list(showing.render(FORM, plans, plans)))
     listed = sum(map(len, showing.entries(FORM, plans, plans)[0]))
     assert listed // RENDERED_BYTES <= turns <= listed // RENDERED_BYTES + 2
+
+
+class Watched(dict[str, Plan]):
+    """Counts how often one of the tools is looked at."""
+
+    looks = 0
+
+    def items(self) -> Iterator[tuple[str, Plan]]:  # type: ignore[override]  # all that is used of a view
+        for item in super().items():
+            self.looks += 1
+            yield item
+
+
+async def test_a_turn_goes_on_where_the_last_one_stopped() -> None:
+    async with open_runtime(many_tools()) as runtime:
+        plans = Watched(runtime.plans("many", compile_plans))
+        assert len(list(Showing().render(FORM, plans, plans))) > 10
+    assert plans.looks == len(plans)
+
+
+async def test_tools_that_change_meanwhile_are_made_ready_too() -> None:
+    async with open_runtime(many_tools()) as runtime, talking(runtime, profile="many"):
+        (session,) = runtime.state.opened.values()
+        assert isinstance(session, Session)
+        tools = session.toolset.plans
+        offering = Offering(session.toolset, session.machine, runtime.setup.catalog.profiles["many"])
+        pauses = offering.render(FORM, None)
+        next(pauses)
+        late = tools.pop("tool_0"), tools.pop("tool_199")
+        tools["late"] = late[1]
+        assert len(list(pauses)) > 10
+        assert (FORM, "late") in late[1].rendered

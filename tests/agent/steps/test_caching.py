@@ -268,7 +268,7 @@ async def test_where_the_first_is_ended_the_next_runs_in_its_place(autojump_cloc
         if end == "cancel":
             await first.say({"__port": "tool_cancel", "id": "1"})
         elif end == "gone":
-            first.host.abandon()
+            first.host.abort()
         else:
             await trio.sleep(1.1)
         await wait_all_tasks_blocked()

@@ -125,7 +125,7 @@ ACTIONS: Final = st.sampled_from(
         *["deadline", "background", "cancel"] * 2,
         *["finish", "answer", "hook"] * 6,
         *["time", "settle"] * 3,
-        *["clear", "end of input", "bye", "gone", "drain", "abandon"],
+        *["clear", "end of input", "bye", "gone", "drain", "abort"],
     ]
 )
 # What, which agent, and a number that chooses among what there is.
@@ -339,7 +339,7 @@ class Play:
                     await self.say(number, {"__port": "tool_cancel", "id": mine[pick % len(mine)]})
             case "answer":
                 await self.answer(pick)
-            case "end of input" | "bye" | "gone" | "drain" | "abandon":
+            case "end of input" | "bye" | "gone" | "drain" | "abort":
                 if not self.is_shut[number] and pick % 3 == 0:
                     await self.end(action, number)
             case _:
@@ -395,7 +395,7 @@ class Play:
             case "drain":
                 agent.host.drain()
             case _:
-                agent.host.abandon()
+                agent.host.abort()
 
     async def settle(self) -> None:
         await wait_all_tasks_blocked()

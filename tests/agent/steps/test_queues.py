@@ -144,7 +144,7 @@ async def test_the_deadline_covers_the_wait(autojump_clock: MockClock) -> None:
         await agent.end_input()
 
 
-@pytest.mark.parametrize("end", ["cancel", "gone", "abandon"])
+@pytest.mark.parametrize("end", ["cancel", "gone", "abort"])
 async def test_a_place_is_given_back_however_a_call_ends(autojump_clock: MockClock, end: str) -> None:
     held = HeldPlan()
     async with queued(held, one=QueueSpec(concurrent=1)) as runtime:
@@ -161,7 +161,7 @@ async def test_a_place_is_given_back_however_a_call_ends(autojump_clock: MockClo
                 await agent.stop_listening()
                 await agent.say({"__port": "ping"})
             case _:
-                agent.host.abandon()
+                agent.host.abort()
         await wait_all_tasks_blocked()
         assert held.started == ["runs", "other"]
         held.finish("other")

@@ -14,6 +14,7 @@ from msgspec import UnsetType
 from tooldispatchd.agent.calls.beside import wanted_kind
 from tooldispatchd.agent.calls.call import Call, CallContext, Plan
 from tooldispatchd.agent.calls.sessionchannel import UpdateFilter
+from tooldispatchd.agent.faults import CANCELLED
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.content import Wanted
 from tooldispatchd.calls.jobs import Job
@@ -21,7 +22,7 @@ from tooldispatchd.calls.outcome import Update
 from tooldispatchd.calls.outputs import TOKEN_BYTES, StoredOutput
 from tooldispatchd.calls.stages import CallEvent, CallState
 from tooldispatchd.calls.trace import is_traceparent
-from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import CallMeta, ContentKind, ShortReq
 from tooldispatchd.wire.session import SessionMachine
 
@@ -47,11 +48,8 @@ class HoldingCalls(Protocol):
     def run(self, call: "AgentCall") -> None: ...
     def announce(self, call: "AgentCall") -> None: ...
     def was_read(self, call: "AgentCall") -> Fault | None: ...
-    def rename(self, call: "AgentCall", name: str) -> Fault | None: ...
-    def started(self, call: "AgentCall") -> None: ...
     def spawn(self, call: "AgentCall", task: Task) -> None: ...
     def ended(self, call: "AgentCall") -> None: ...
-    def note_wait(self, stage: str, name: str, seconds: float) -> None: ...
 
 
 class AgentCall(Call):
@@ -144,14 +142,17 @@ class AgentCall(Call):
     def was_read(self) -> Fault | None:
         return self._calls.was_read(self)
 
-    def restart(self, plan: Plan) -> None:
-        """Take the steps of another tool, the first of them next."""
-        self.plan, self.name, self.is_renamed = plan, plan.name, True
-        self._at = 0
-
     def rename(self, name: str) -> Fault | None:
-        """Have another tool called in the place of its own; why none is."""
-        return self._calls.rename(self, name)
+        """Have another tool called in the place of its own, and take its steps from the first on; why none is."""
+        found = self.context.session.find(name)
+        if isinstance(found, Fault):
+            return found
+        if self.is_renamed or not isinstance(found, Plan) or not found.takes_place or found.in_background:
+            return Fault(Code.NOT_ALLOWED, f"{name} cannot be called in the place of another tool", {"source": name})
+        self.leave_steps(CANCELLED)
+        self.plan, self.name, self.is_renamed = found, found.name, True
+        self._at = 0
+        return None
 
     def update(self, update: Update) -> None:
         if self.machine.state is not CallState.RUNNING or self.plan is None:
@@ -166,8 +167,7 @@ class AgentCall(Call):
         self._calls.run(self)
 
     def announce(self) -> None:
-        if self.job is not None:
-            self._calls.announce(self)
+        self._calls.announce(self)
 
     def enter(self, event: CallEvent, limit_s: float, *, since: float | None = None) -> None:
         self._note_wait()
@@ -193,14 +193,17 @@ class AgentCall(Call):
         if self._waiting is not None:
             stage, name, since = self._waiting
             self._waiting = None
-            self._calls.note_wait(stage, name, trio.current_time() - since)
+            self.context.tallies.waits(stage, name).add(trio.current_time() - since)
 
     def begin(self) -> None:
         self.announce()
         super().begin()
 
     def started(self) -> None:
-        self._calls.started(self)
+        events = self.context.session.events
+        if events is not None and self.plan is not None:
+            queued_s = trio.current_time() - self.machine.started_at
+            events.tool_started(self.names, self.name, provider=self.plan.provider, queued_s=queued_s)
 
     def spawn(self, task: Task) -> None:
         self._calls.spawn(self, task)

@@ -71,7 +71,7 @@ def answer_at_once(
         channel.has_answered(outcome.size)
     took_s = perf_counter() - began
     session.note_end(body, outcome, took_s, plan)
-    _tell_of(session.events, body, plan, outcome if isinstance(outcome, Fault) else result, took_s)
+    _send_events(session.events, body, plan, outcome if isinstance(outcome, Fault) else result, took_s)
     is_fault = isinstance(outcome, Fault)
     said = content_in(outcome)
     assert isinstance(said, str)
@@ -85,7 +85,7 @@ def answer_at_once(
     return True
 
 
-def _tell_of(events: Events | None, body: ShortReq, plan: Plan, outcome: Outcome, took_s: float) -> None:
+def _send_events(events: Events | None, body: ShortReq, plan: Plan, outcome: Outcome, took_s: float) -> None:
     """Tell whoever wants to hear of it of a call that began and ended in one step, before its answer."""
     if events is None:
         return

@@ -26,17 +26,17 @@ from tooldispatchd.agent.faults import CANCELLED, queue_full
 from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.lineage import CallAbove, Lineage, RootUsage
 from tooldispatchd.agent.session.tasktree import Task
+from tooldispatchd.calls.answercache import CallLookup
 from tooldispatchd.calls.budget import AgentBudget
 from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.decisions import Approval, Decisions
 from tooldispatchd.calls.gate import Gate, GateVerdict, Turns
-from tooldispatchd.calls.lookup import CallLookup
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.calls.outputs import StoredOutputs
 from tooldispatchd.calls.stages import ASIDE, WAITS, CallEvent, CallMachine, CallState, Reason, StepOrder, ToDo, Waits
 from tooldispatchd.calls.states import States
-from tooldispatchd.calls.tally import ToolTally
+from tooldispatchd.calls.tally import Tallies, ToolTally
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.children.grace import Grace
 from tooldispatchd.front.timer import Deferred, Expiring, Timer
@@ -203,16 +203,19 @@ class Plan:
         return CallMeta(latency_ms, queued_ms, self.kind, self.provider, bytes_in, bytes_out, dropped=left_out)
 
 
-class SessionTools(Protocol):
-    """`Session`, as the tools that find others use it, and breakers."""
+class CallSession(Protocol):
+    """`Session`, as its calls use it."""
 
-    plans: dict[str, Plan]
-
+    @property
+    def plans(self) -> dict[str, Plan]: ...
     @property
     def events(self) -> Hearer | None: ...
     def has_stored(self) -> None: ...
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
     def shown(self, names: Iterable[str]) -> list[str]: ...
+    def lifted(self, name: str) -> Plan | Fault: ...
+    def approver(self) -> AskedSession | None: ...
+    def keep(self, run: Task, close: Callable[[], None]) -> None: ...
 
 
 class CallContext(msgspec.Struct, frozen=True, eq=False):
@@ -226,19 +229,14 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     checking: Checking
     channel: SessionChannel
     calls: SessionCalls
-    tools: SessionTools
-    lifted: Callable[[str], Plan | Fault]
-    """The plan of a tool that a chain lifts, whether it is offered or not; or why there is none."""
-    keep: Callable[[Task, Callable[[], None]], None]
-    """Run a task that outlives a call; the second function is called when the session ends."""
+    session: CallSession
+    tallies: Tallies
     profile: str
     workspace: str | None
     """The session's own directory, if it has one."""
     states: States
     places: Gate["Call"]
     """Those of the session's own calls."""
-    approver: Callable[[], AskedSession | None]
-    """Finds who is asked whether calls may run."""
     decisions: Decisions
     asides: Gate["Call"]
     """Of those that come to their own places no sooner than what they wait for lets them."""

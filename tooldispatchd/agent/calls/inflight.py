@@ -6,18 +6,18 @@ A session has this from its first such call on; one that only calls inline tools
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
-from tooldispatchd.agent.calls.call import READ, Call, CallContext, Plan
-from tooldispatchd.agent.calls.sessionchannel import Lookup, SessionChannel
+from tooldispatchd.agent.calls.call import READ, Call, CallContext, CallSession, Plan
+from tooldispatchd.agent.calls.sessionchannel import SessionChannel
 from tooldispatchd.agent.calls.unpacking import asks_for_job
 from tooldispatchd.agent.faults import (
     CANCELLED,
@@ -29,7 +29,6 @@ from tooldispatchd.agent.faults import (
     without_secrets,
 )
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
@@ -58,7 +57,7 @@ NO_TOOL: Final = frozenset({Code.UNKNOWN_TOOL, Code.NOT_ALLOWED, Code.PROVIDER_N
 _PROGRESS: Final = {state: number for number, state in enumerate(CallState)}
 
 
-class CallingSession(Protocol):
+class CallingSession(CallSession, Protocol):
     """`Session`, around its calls."""
 
     machine: SessionMachine
@@ -68,7 +67,6 @@ class CallingSession(Protocol):
     """Where it stands, if another agent called it."""
     profile: str
     workspace: str | None
-    plans: dict[str, Plan]
 
     events: Events | None
     """What tells whoever wants to hear of it; None where nobody does."""
@@ -79,19 +77,13 @@ class CallingSession(Protocol):
     def group_size(self) -> int | None: ...
     @property
     def opening_limit_s(self) -> float: ...
-    def has_stored(self) -> None: ...
     @property
     def questions(self) -> Questions: ...
     def flush(self) -> None: ...
-    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
-    def shown(self, names: Iterable[str]) -> list[str]: ...
-    def lifted(self, name: str) -> Plan | Fault: ...
     def refuse_request(self, request: Request, fault: Fault, plan: Plan | None = None) -> None: ...
     def note_end(self, call: AgentCall, outcome: Outcome, took_s: float, plan: Plan | None) -> None: ...
-    def approver(self) -> AskedSession | None: ...
     def incident(self, tool: str, error: Exception) -> Fault: ...
     def start_soon(self, task: Task) -> None: ...
-    def keep(self, run: Task, close: Callable[[], None]) -> None: ...
     def settle(self) -> None: ...
 
 
@@ -103,7 +95,6 @@ class InFlight:
         "_calls",
         "_channel",
         "_context",
-        "_doomed",
         "_emptied",
         "_held",
         "_jobs",
@@ -113,17 +104,16 @@ class InFlight:
         "_order",
         "_places",
         "_session",
-        "_tallies",
+        "_to_stop",
     )
 
     def __init__(self, session: CallingSession, runtime: Runtime, channel: SessionChannel) -> None:
         limits = self._limits = runtime.setup.limits
         self._masker = runtime.setup.catalog.masker
         self._session = session
-        self._tallies = runtime.state.tallies
         self._machine = session.machine
         self._channel = channel
-        root = RootUsage(channel.gate_key, session.number, channel.share, session.events, uid=channel.uid)
+        root = RootUsage(channel.gate_key, session.number, channel.share, session.events, uid=channel.visitor.uid)
         lineage = session.lineage or Lineage(root, session.number)
         self._account = lineage.account
         services = runtime.services
@@ -137,14 +127,12 @@ class InFlight:
             checking=services.checking,
             channel=channel,
             calls=self,
-            tools=session,
-            lifted=session.lifted,
-            keep=session.keep,
+            session=session,
+            tallies=runtime.state.tallies,
             profile=session.profile,
             workspace=session.workspace,
             states=States(Holding(channel.share)),
             places=self._places,
-            approver=session.approver,
             decisions=Decisions(),
             asides=Gate(limits.waiting, waiting=0),
             turns=lineage.account.turns,
@@ -153,8 +141,8 @@ class InFlight:
             outputs=StoredOutputs(services.spool.quota, limits.stored_bytes),
             budget=runtime.setup.budget(session.profile),
         )
-        # Those that end in one of the next turns, with what: none of them starts in a place that comes free meanwhile.
-        self._doomed: dict[AgentCall, Fault] = {}
+        # Those that are stopped in one of the next turns, with what: none starts in a place that comes free meanwhile.
+        self._to_stop: dict[AgentCall, Fault] = {}
         # By id; a job's call by its job, since its id is free again.
         self._calls: dict[str | Job, AgentCall] = {}
         # Calls whose server is still starting, in the order they came.
@@ -309,7 +297,7 @@ class InFlight:
             call.finish(refusal)
         else:
             call.queued_at = trio.current_time()
-            self._advance(call)
+            self._go_on(call, AgentCall.advance)
 
     def was_read(self, call: AgentCall) -> Fault | None:
         """Make a job of a call whose input asks for one; why it cannot be one."""
@@ -318,22 +306,12 @@ class InFlight:
             return None
         return self._make_job(call)
 
-    def rename(self, call: AgentCall, name: str) -> Fault | None:
-        """Have the call take the steps of another tool from the first on; why it cannot."""
-        found = self._session.find(name)
-        if isinstance(found, Fault):
-            return found
-        if call.is_renamed or not isinstance(found, Plan) or not found.takes_place or found.in_background:
-            return Fault(Code.NOT_ALLOWED, f"{name} cannot be called in the place of another tool", {"source": name})
-        call.leave_steps(CANCELLED)
-        call.restart(found)
-        return None
-
-    def _advance(self, call: AgentCall) -> None:
-        if call in self._doomed:
+    def _go_on(self, call: AgentCall, step: Callable[[AgentCall], None]) -> None:
+        """Have the call do what is next, unless it is stopped before."""
+        if call in self._to_stop:
             return
         try:
-            call.advance()
+            step(call)
         except Exception as error:  # noqa: BLE001  # guard: a defect on its way is this call's fault alone
             self._failed(call, error)
 
@@ -352,21 +330,8 @@ class InFlight:
 
     def run(self, call: AgentCall) -> None:
         """Go on with a call whose turn has come, among its agent's calls or at its tool's gate."""
-        if call.has_ended or call in self._doomed:
-            return
-        if call.machine.state is not CallState.LINED:
-            self._advance(call)
-            return
-        try:
-            self._take_turn(call)
-        except Exception as error:  # noqa: BLE001  # the same guard
-            self._failed(call, error)
-
-    def started(self, call: AgentCall) -> None:
-        """Tell whoever wants to hear of it that the call's tool is started next."""
-        if self._session.events is not None and call.plan is not None:
-            queued_s = trio.current_time() - call.machine.started_at
-            self._session.events.tool_started(call.names, call.name, provider=call.plan.provider, queued_s=queued_s)
+        if not call.has_ended:
+            self._go_on(call, self._take_turn if call.machine.state is CallState.LINED else AgentCall.advance)
 
     def update(self, call: AgentCall, update: Update) -> None:
         """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
@@ -407,29 +372,29 @@ class InFlight:
             for call in self._in_progress()
             if (call.job is not None or not only_jobs) and not (only_waiting and call.is_running)
         ]
-        if len(chosen) > STOPS and not self._doomed:
+        if len(chosen) > STOPS and not self._to_stop:
             self._session.start_soon(self._stop_in_turns)
-        self._doomed.update(dict.fromkeys(chosen, fault))
+        self._to_stop.update(dict.fromkeys(chosen, fault))
         self._stop_some()
 
     async def _stop_in_turns(self) -> None:
-        while self._doomed:
+        while self._to_stop:
             self._channel.flush()
             await trio.lowlevel.checkpoint()
             self._stop_some()
         self._channel.flush()
 
     def _stop_some(self) -> None:
-        for call in list(islice(self._doomed, STOPS)):
+        for call in list(islice(self._to_stop, STOPS)):
             # The end of one may have been that of another.
-            fault = self._doomed.pop(call, None)
+            fault = self._to_stop.pop(call, None)
             if fault is not None:
                 self._stop(call, fault)
 
     def stop_at_once(self, fault: Fault) -> None:
         """End every call now, where no task of the session can go on with it."""
         for call in self._in_progress():
-            self._stop(call, self._doomed.pop(call, fault))
+            self._stop(call, self._to_stop.pop(call, fault))
 
     def _in_progress(self) -> list[AgentCall]:
         """The calls, of which those that wait come first, so that a place given back starts none.
@@ -489,20 +454,16 @@ class InFlight:
             self._jobs.close()
             self._jobs = None
 
-    def note_wait(self, stage: str, name: str, seconds: float) -> None:
-        """A call has waited for so long."""
-        self._tallies.waits(stage, name).add(seconds)
-
     def ended(self, call: AgentCall) -> None:
         """Answer the call, or let its job be done, and give its places back; the session may have waited for it."""
         del self._calls[call.key]
-        self._doomed.pop(call, None)
+        self._to_stop.pop(call, None)
         self._count_bytes(-call.bytes_in)
         # The answer to a job may end another call that waits for it, and with that one the session.
         context, outcome = self._context, call.machine.outcome
         assert outcome is not None
         try:
-            self._tell(call, outcome)
+            self._answer(call, outcome)
         finally:
             # Others wait for these places, also where the answer failed.
             call.leave_steps(outcome)
@@ -511,7 +472,7 @@ class InFlight:
         self._look_whether_empty()
         self._session.settle()
 
-    def _tell(self, call: AgentCall, outcome: Outcome) -> None:
+    def _answer(self, call: AgentCall, outcome: Outcome) -> None:
         if isinstance(outcome, Fault):
             outcome = without_secrets(outcome, self._masker)
             # For some no tool was found; and a session's refusal is one fault for all that wait for a server.
@@ -564,7 +525,7 @@ class InFlight:
             finally:
                 # Where the whole session is cancelled the task has had no chance to end its call.
                 if not (has_finished or call.has_ended):
-                    call.finish(self._doomed.get(call, CANCELLED))
+                    call.finish(self._to_stop.get(call, CANCELLED))
                 self._channel.flush()
 
         self._session.start_soon(guarded)

@@ -163,7 +163,7 @@ class CommandPlan(TaskPlan):
     async def _run(self, call: Call, spooled: SpooledOutput | None) -> Outcome:
         runtime, program = self._runtime, self._program
         details: dict[str, Raw] | None = {} if call.wanted.details else None
-        updates = UpdateLines.of(partial(tell, call) if call.wants_updates else None, details)
+        updates = UpdateLines.of(partial(send_update, call) if call.wants_updates else None, details)
         result: ProgramValue | Unread | Fault
         if program.reuse is not None:
             result = await runtime.services.reusers.run(program, call, partial(self._lend, call), updates)
@@ -224,12 +224,12 @@ async def shaped(runtime: Runtime, call: Call, result: object, output: Check) ->
 
 def log_stderr(runtime: Runtime, call: Call, stderr: str) -> None:
     """Log at debug what a program wrote to stderr though it succeeded: of one that failed the agent is told."""
-    if stderr and runtime.setup.log.tells_calls:
+    if stderr and runtime.setup.log.logs_calls:
         where = {"session": call.context.lineage.number, "id": call.id, "tool": call.name}
         runtime.setup.log.debug("stderr of a program", **where, stderr_tail=stderr)
 
 
-def tell(call: Call, update: Update) -> None:
+def send_update(call: Call, update: Update) -> None:
     """Say how far a call is, at once."""
     call.update(update)
     call.context.channel.flush()
@@ -506,7 +506,7 @@ class ChainPlan(TaskPlan):
     async def _answer(self, call: Call, ask: Invoke) -> object:
         """The result of what a stage asked for, or the `StageError` that it failed with."""
         call.doing = ask.name
-        plan = call.context.lifted(ask.name) if ask.is_tool else self._agent(ask.name)
+        plan = call.context.session.lifted(ask.name) if ask.is_tool else self._agent(ask.name)
         if isinstance(plan, Fault):
             return StageError(ask.name, plan)
         inner = InnerCall(call, plan, plan.read.encode(ask.value))

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call
-from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, offered_of, read_of, tell
+from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, offered_of, read_of, send_update
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
@@ -59,7 +59,7 @@ class RestPlan(TaskPlan):
             share=call.context.channel.share,
             checkers=self._runtime.services.checkers,
             turns=account.turns,
-            tell=partial(tell, call) if call.wants_updates else None,
+            tell=partial(send_update, call) if call.wants_updates else None,
             said={} if call.grace is None else call.grace.said,
         )
         return await exchange.run(call.line)

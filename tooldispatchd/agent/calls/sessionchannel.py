@@ -4,6 +4,7 @@ from collections.abc import Hashable
 from enum import Enum
 from typing import Final, Protocol
 
+from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Update
@@ -21,8 +22,9 @@ HOLD: Final = Lookup.HOLD
 
 
 class Hearer(Protocol):
-    """`Events` of a session, as breakers tell it of themselves."""
+    """`Events` of a session, as its calls and breakers report to it."""
 
+    def tool_started(self, names: dict[str, object], tool: str, *, provider: str, queued_s: float) -> None: ...
     def breaker_moved(self, of: dict[str, object], *, is_open: bool) -> None: ...
 
 
@@ -47,8 +49,9 @@ class SessionChannel(Protocol):
     gate_key: Hashable
     """The channel's key at gates: one for all channels of a foreign user, and for all agents below one agent."""
 
-    @property
-    def uid(self) -> int: ...
+    visitor: Visitor
+    """The process at its other end."""
+
     @property
     def may_administer(self) -> bool: ...
     def has_answered(self, size: int) -> None: ...

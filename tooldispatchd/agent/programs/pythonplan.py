@@ -12,7 +12,7 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call, CallContext
-from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, log_stderr, offered_of, read_of, shaped, tell
+from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, log_stderr, offered_of, read_of, send_update, shaped
 from tooldispatchd.agent.faults import no_workspace
 from tooldispatchd.agent.programs.confining import enforced_for, max_output_bytes, policy_of
 from tooldispatchd.agent.programs.programs import SurroundingsError
@@ -73,7 +73,7 @@ class PythonPlan(TaskPlan):
             return no_workspace(self.name).ran(may_have=False)
         if self._tool.resident and self._tool.is_sessions_own:
             self._keep_workers(context)
-        update = partial(tell, call) if call.wants_updates else None
+        update = partial(send_update, call) if call.wants_updates else None
         side = CallSide(update, partial(self._say, call), call.grace)
         programs, policy = self._runtime.services.programs, self._tool.policy
         passed = None
@@ -118,7 +118,7 @@ class PythonPlan(TaskPlan):
             finally:
                 await self._warm.end_session(session)  # noqa: ASYNC102  # it shields and bounds itself
 
-        context.keep(live, ended.set)
+        context.session.keep(live, ended.set)
         self._warm.workers.open(session)
 
     def _header(self, call: Call, scratch: str | None) -> CallHeader:

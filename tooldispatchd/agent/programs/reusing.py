@@ -57,11 +57,11 @@ class Reusers:
         updates: UpdateLines | None,
     ) -> ProgramValue | Unread | Fault:
         """Have a child of the call's session serve it; `lend` gives a new child its channel."""
-        session = call.context
-        reusing = self._by_session.get(session)
+        context = call.context
+        reusing = self._by_session.get(context)
         if reusing is None:
-            reusing = self._by_session[session] = Reusing(self._programs, self._idle)
-            session.keep(partial(self._live, session, reusing), reusing.end)
+            reusing = self._by_session[context] = Reusing(self._programs, self._idle)
+            context.session.keep(partial(self._live, context, reusing), reusing.end)
         return await reusing.run(program, call, lend, updates)
 
     async def _live(self, session: CallContext, reusing: "Reusing") -> None:

@@ -136,20 +136,18 @@ class ChannelHost:
         self.visitor = visitor
         self._has_administered = False
         self._may_stay = self._state.is_draining
-        # The bytes held of a line whose end has not come.
-        self._half = Holding(self.share)
+        self._half = Holding(self.share)  # of a line whose end has not come
         self._was_half_refused = False
         self._roster = Roster(latest, self, self._machine.outgoing, entrance, visitor, lineage=lineage)
         self._hearing = Hearing.LISTENING
         self._allowance = float(runtime.setup.limits.lines_per_s)
         self._counted_at = trio.current_time()
-        self._is_flooding = self._is_resting = False
-        self._is_reading = self._is_turn_over = False
+        self._is_flooding = self._is_resting = self._is_reading = self._is_turn_over = False
         self._unsent = 0  # bytes of large answers among the outgoing lines
         # So many things must be done before further lines are looked at: one may be a line that a checker reads.
         self._awaited = 0
         self._heavy: trio.CancelScope | None = None  # ends that
-        # The message that it read, until the next turn.
+        # The message that it read, or whose session has more tools to plan, until the next turn.
         self._read: list[Message | Refused | None] = []
         self._said_bye = False
 
@@ -199,9 +197,9 @@ class ChannelHost:
         is_slow = self._is_flooding or self._is_resting or self._outlet.is_crowded
         self._is_reading = True
         try:
-            while self._read:
+            while self._read and not self._is_turn_over:
                 left -= self._take(self._read.pop())
-            for message in () if self._awaited else machine.messages():
+            for message in () if self._awaited or self._read else machine.messages():
                 session = None
                 if type(message) is ToolReq and not is_slow:
                     session = roster.own if message.agent is None else named.get(message.agent)
@@ -266,10 +264,6 @@ class ChannelHost:
             # In a turn of the channel's own, under its guard.
             self._outlet.again()
 
-    def _give_up_heavy(self) -> None:
-        if self._heavy is not None:
-            self._heavy.cancel()
-
     def _go_on(self) -> None:
         """After a turn: send, and take another, or see what the end of the input means."""
         self._send()
@@ -306,7 +300,8 @@ class ChannelHost:
             self._hearing = Hearing.DEAF
         if self._admin is not None:
             self._admin.forget(self)
-        self._give_up_heavy()
+        if self._heavy is not None:
+            self._heavy.cancel()
         for session in self._roster:
             session.gone()
         self._close_if_empty()
@@ -364,21 +359,22 @@ class ChannelHost:
         return is_kept and (self._has_administered or self._roster.sees_drain) and self.may_administer
 
     def drain(self) -> None:
-        """Take no more requests; what runs is finished. Who administers the daemon here may look on until `abandon`."""
+        """Take no more requests; what runs is finished. Who administers the daemon here may look on until `abort`."""
         self._may_stay = True
         self._roster.is_closing = True
         for session in self._roster:
-            session.end()
+            session.drain()
         self.flush()
         self._close_if_empty()
 
-    def abandon(self) -> None:
+    def abort(self) -> None:
         """End what still runs and refuse all requests; the channel closes when nothing of its sessions is left."""
         self._may_stay = False
         self._roster.is_closing = True
-        self._give_up_heavy()
+        if self._heavy is not None:
+            self._heavy.cancel()
         for session in self._roster:
-            session.abandon()
+            session.abort()
         self._close_if_empty()
 
     # --- the side of what answers administrators ---
@@ -417,11 +413,6 @@ class ChannelHost:
         self._machine.outgoing.append(fault_line(fault, line=line, line_id=asked.id))
 
     # --- the side of who called its agent ---
-
-    @property
-    def uid(self) -> int:
-        """The user that the process at the other end runs as."""
-        return self.visitor.uid
 
     def open_called(self, profile: Profile) -> Session | Fault:
         """The session of an agent that was called, before it has said anything; or why there is none."""
@@ -483,14 +474,15 @@ class ChannelHost:
         elif self._is_flooding:
             return self._turn_down(message)
         elif isinstance(message, Hello):
-            self._roster.greet(message, line=self._machine.line)
+            if not self._roster.greet(message, line=self._machine.line):
+                self._put_off(message)
             session = self._roster.of(message.agent)
             return DEAR if session is None else DEAR + len(session.plans) // TOOLS_A_REQUEST
         elif isinstance(message, Refused):
             self._refuse_line(message)
             return DEAR
         elif isinstance(message, ToolsReq | Parse):
-            self._tell(message)
+            self._answer(message)
             return TURN
         elif isinstance(message, Ping):
             self._machine.outgoing.append(Pong(message.t, message.id))
@@ -498,6 +490,11 @@ class ChannelHost:
             self._administer(message)
             return TURN
         return 1
+
+    def _put_off(self, message: Message) -> None:
+        """Take a line once more in the next turn: its session cannot open yet."""
+        self._read.append(message)
+        self._is_turn_over = True
 
     def _turn_down(self, message: Message | Refused | None) -> int:
         """A line over the channel's limit that ends nothing. It takes a whole turn, which slows who goes on."""
@@ -519,7 +516,9 @@ class ChannelHost:
             # Nothing is looked at in a line over the rate, so that it opens nothing.
             is_let_in = not self._is_flooding
             session = self._roster.open_silently(body.agent, line=self._machine.line) if is_let_in else self._flooded
-        if isinstance(session, Fault):
+        if session is None:
+            self._put_off(request)
+        elif isinstance(session, Fault):
             # Where no session could be opened nothing is in flight.
             SessionMachine(self._machine.outgoing).reply_fault(request, session)
             self._state.tallies.of(None).note(session, 0.0)
@@ -539,7 +538,7 @@ class ChannelHost:
         machine.refuse(refused, line=self._machine.line)
         self._state.refused_lines += 1
 
-    def _tell(self, message: ToolsReq | Parse) -> None:
+    def _answer(self, message: ToolsReq | Parse) -> None:
         """Answer what needs no call; a text is read without a session."""
         if isinstance(message, Parse):
             self._machine.outgoing.append(parsed(message))
@@ -547,6 +546,9 @@ class ChannelHost:
         agent, refusal = message.agent, refuse_form(message.schemas)
         if refusal is None:
             session = self._roster.of(agent) or self._roster.open_silently(agent, line=self._machine.line)
+            if session is None:
+                self._put_off(message)
+                return
             refusal = session if isinstance(session, Fault) else session.list_tools(message)
         if refusal is not None:
             self._fault(refusal, agent=agent, line_id=message.id)
@@ -567,15 +569,14 @@ class ChannelHost:
     def _pass_on(self, message: ToolCancel | ToolBackground | Reply) -> None:
         """A line about a call or a question of a session."""
         session, refusal = self._roster.of(message.agent), None
-        if session is None:
-            # Nothing of an own session that never opened can be meant; a name that is not open may be a slip.
-            refusal = None if message.agent is None else UNKNOWN_AGENT
-            if isinstance(message, ToolBackground):
-                refusal = refusal or TOO_LATE
+        if session is None and message.agent is not None:
+            refusal = UNKNOWN_AGENT  # a slip; of an own session that never opened nothing can be meant
+        elif isinstance(message, ToolBackground):
+            refusal = TOO_LATE if session is None else session.promote(message.id)
+        elif session is None:
+            return
         elif isinstance(message, ToolCancel):
             session.cancel(message)
-        elif isinstance(message, ToolBackground):
-            refusal = session.promote(message.id)
         else:
             session.take_reply(message)
         if refusal is not None:
@@ -588,12 +589,12 @@ class ChannelHost:
         if session is not None and session.machine.state is not State.CLOSED:
             # Only the first is answered, when the session is torn down.
             session.farewell = session.farewell or message
-            session.end()
+            session.drain()
         elif message.agent is not None:
             self._fault(UNKNOWN_AGENT, agent=message.agent, line_id=message.id)
         elif not has_said_bye:
             self._machine.outgoing.append(Bye(id=message.id))
-            self._roster.shut_own()
+            self._roster.refuse_own()
 
     def _fault(self, fault: Fault, *, agent: str | None, line_id: str | None = None) -> None:
         self._machine.outgoing.append(fault_line(fault, line=self._machine.line, line_id=line_id, agent=agent))

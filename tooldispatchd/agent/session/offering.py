@@ -86,16 +86,20 @@ class Offering:
         """What is on; None where everything is."""
         return self._selection
 
-    def render(self, form: str | None, selection: ToolSelection | None) -> bool:
-        """Make ready some of what a list of these needs, in a form or in that of `hello`; whether all of it is there.
+    def render(self, form: str | None, selection: ToolSelection | None) -> Iterator[None]:
+        """Make ready what a list of these needs, in a form or in that of `hello`, with pauses; tools may change in one.
 
         Nothing is kept of it but what all sessions share, so that it is for the first of them alone.
         """
-        form, listed = form or self._machine.asked.schemas or PLAIN, self._listed(selection)
+        form = form or self._machine.asked.schemas or PLAIN
         showing = self._showing_in(form)
-        if showing is None:
-            return render_plain(listed.values())
-        return showing.render(form, self._toolset.plans, listed)
+        listed: dict[str, Plan] | None = None
+        while listed != (now := self._listed(selection)):
+            listed = dict(now)
+            if showing is None:
+                yield from render_plain(listed.values())
+            else:
+                yield from showing.render(form, self._toolset.plans, listed)
 
     def _shown(self) -> tuple[list[Raw], list[str]]:
         """The tools in the form of `hello`, and what it could not say; their names as it spells them are known now."""
@@ -119,8 +123,8 @@ class Offering:
             toolset.passing() if machine.asked.servers else UNSET,
         )
 
-    def tell(self) -> None:
-        """Say that the tools have changed."""
+    def send_changed(self) -> None:
+        """Send the tools, which have changed."""
         tools, _notes = self._shown()
         self._machine.tools_changed(tools, prompt_in(self._machine.asked.schemas, tools))
 

@@ -20,6 +20,7 @@ from tooldispatchd.agent.session.entrance import NOT_AUTHENTICATED, Entrance, Vi
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.agent.session.workspace import NOT_WITHIN, find_workspace
+from tooldispatchd.agent.tools.declaredplans import plan_some
 from tooldispatchd.agent.tools.showing import refuse_form
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.wire.faults import Code, Fault
@@ -29,7 +30,7 @@ from tooldispatchd.wire.session import SessionMachine, State, fault_line
 # A person who mistypes a token has tried again by then; a program that guesses has got nowhere.
 MAX_FAILURES: Final = 3
 # This many refusals of one user are logged one by one, then the 16th, the 32nd, …: none can fill the disk.
-TOLD: Final = 10
+LOGGED: Final = 10
 
 # On a channel that was made for one agent.
 ONE_AGENT: Final = Fault(Code.NOT_ALLOWED, "this channel is its own agent's alone and has no named ones")
@@ -54,8 +55,8 @@ class Roster:
 
     __slots__ = (
         "_administering",
+        "_channel",
         "_failures",
-        "_host",
         "_is_owner",
         "_latest",
         "_lineage",
@@ -72,7 +73,7 @@ class Roster:
     def __init__(
         self,
         latest: Callable[[], Runtime],
-        host: SessionChannel,
+        channel: SessionChannel,
         outgoing: list[Outgoing],
         entrance: Entrance,
         visitor: Visitor,
@@ -89,7 +90,7 @@ class Roster:
         # The daemon drains, and somebody here has shown to be of a profile that administers it: no session says so now.
         self.sees_drain = False
         self._latest = latest
-        self._host: SessionChannel | None = host
+        self._channel: SessionChannel | None = channel
         self._outgoing = outgoing
         self.entrance = entrance
         self._visitor = visitor
@@ -130,8 +131,8 @@ class Roster:
         """The session that lines with this `agent` belong to."""
         return self.own if agent is None else self.named.get(agent)
 
-    def greet(self, hello: Hello, *, line: int) -> None:
-        """Open the session that `hello` asks for, or say why not."""
+    def greet(self, hello: Hello, *, line: int) -> bool:
+        """Open the session that `hello` asks for, or say why not; false where its tools are to be planned first."""
         session = self.of(hello.agent)
         if session is not None and session.machine.state in {State.DRAINING, State.CLOSED}:
             self._say(ENDING, hello, line=line)
@@ -140,18 +141,21 @@ class Roster:
         elif session is not None:
             session.machine.greet(hello, line=line)
         else:
-            found: Session | Profile | Fault
+            found: Session | Profile | Fault | None
             if self._failures >= MAX_FAILURES:
                 found = NOT_AUTHENTICATED
             elif self.is_closing or (hello.agent is None and self._refusal is not None):
                 found = ENDING
             else:
                 found = self._admit(hello) if speaks(hello) else UNSUPPORTED
+            if found is None:
+                return False
             if isinstance(found, Profile):
                 found = self._open(found, hello, line=line)
             if isinstance(found, Fault):
                 self._say(found, hello, line=line)
                 self._mind_refusal(found, hello)
+        return True
 
     def _greet_called(self, session: Session | None, hello: Hello, *, line: int) -> None:
         """Let the agent of an open session ask for what a `hello` asks for; one for anything else opens nothing."""
@@ -177,22 +181,22 @@ class Roster:
         """
         return self._no_room() or self._open(profile, None, line=0)
 
-    def open_silently(self, agent: str | None, *, line: int) -> Session | Fault:
-        """The channel's own session, for an agent whose first line is no `hello`; or why there is none."""
+    def open_silently(self, agent: str | None, *, line: int) -> Session | Fault | None:
+        """The channel's own session, for an agent whose first line is no `hello`; else as `greet`."""
         if agent is not None:
             return UNKNOWN_AGENT
         if self._refusal is not None or self.is_closing:
             return self._refusal or DRAINING
         profile = self._admit(None)
-        return profile if isinstance(profile, Fault) else self._open(profile, None, line=line)
+        return self._open(profile, None, line=line) if isinstance(profile, Profile) else profile
 
     def forget(self) -> None:
         """The channel is closed: let go of what holds this, so that all of it is freed at once."""
-        self.own = self._host = None
+        self.own = self._channel = None
         self.named.clear()
         self._administering = ()
 
-    def shut_own(self) -> None:
+    def refuse_own(self) -> None:
         """The channel's own session was never opened, and its agent has said that it never will be."""
         self._refusal = self._refusal or DRAINING
         self.is_closing = self.is_closing or not self.named
@@ -209,10 +213,11 @@ class Roster:
             self.is_closing = True
         return session
 
-    def _admit(self, hello: Hello | None) -> Profile | Fault:
+    def _admit(self, hello: Hello | None) -> Profile | Fault | None:
         """The profile of the session that an agent asks for, or why there is none. Authentication comes first.
 
-        An agent whose first line is no `hello` gets the profile that its listener says.
+        An agent whose first line is no `hello` gets the profile that its listener says. None says to ask once more in
+        another turn: some of the profile's tools were planned, and not all are.
         """
         runtime, visitor = self._latest(), self._visitor
         setup = runtime.setup
@@ -231,6 +236,8 @@ class Roster:
             refusal = self._no_room()
         if refusal is not None:
             return refusal
+        if not plan_some(runtime, profile.name):
+            return None
         if hello is None or isinstance(hello.spec, UnsetType):
             return profile
         return narrow_profile(profile, hello.spec, setup.catalog)
@@ -252,7 +259,7 @@ class Roster:
             runtime, visitor = self._latest(), self._visitor
             count = runtime.state.refusals.note(visitor.uid, trio.current_time())
             # The first ones of a user lately, then ever fewer of them.
-            if count <= TOLD or count.bit_count() == 1:
+            if count <= LOGGED or count.bit_count() == 1:
                 # An agent that confuses the fields may have put its token here.
                 is_profile = hello.profile is None or hello.profile in runtime.setup.catalog.profiles
                 profile = hello.profile if is_profile else "(no such profile)"
@@ -284,13 +291,13 @@ class Roster:
             machine.greet(hello, line=line)
         elif self._lineage is None:
             machine.begin(line)
-        assert self._host is not None
+        assert self._channel is not None
         runtime, lineage = self._latest(), self._lineage
         state = runtime.state
         state.sessions += 1
         if lineage is not None:
             lineage.number = state.sessions
-        session = Session(runtime, self._host, machine, lineage, profile=profile, workspace=workspace, spec=spec)
+        session = Session(runtime, self._channel, machine, lineage, profile=profile, workspace=workspace, spec=spec)
         # Last: a session that could not be made would never leave.
         state.open_sessions.enter(self._visitor.uid)
         if agent is None:

@@ -26,11 +26,11 @@ from tooldispatchd.agent.session.endings import fields_of, note_ended
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
+from tooldispatchd.agent.session.listsender import ListSender
 from tooldispatchd.agent.session.moving import Formers, profile_in
 from tooldispatchd.agent.session.notes import ServerNotes
 from tooldispatchd.agent.session.offering import Offering
 from tooldispatchd.agent.session.tasktree import Task, TaskTree
-from tooldispatchd.agent.session.telling import Telling
 from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit, audit_of
 from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.toolset import Toolset
@@ -39,26 +39,19 @@ from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import (
-    ByeSaid,
-    Hello,
-    NestedReq,
-    Reply,
-    Request,
-    ToolCancel,
-    ToolsReq,
-)
+from tooldispatchd.wire.messages import ByeSaid, Hello, NestedReq, Reply, Request, ToolCancel, ToolsReq
 from tooldispatchd.wire.questions import Question, Questions
 from tooldispatchd.wire.session import DUPLICATE, Event, SessionMachine, State, body_of, capabilities_of
 
 
 class Session:
     __slots__ = (
+        "_channel",
         "_formers",
         "_has_opened",
-        "_host",
         "_is_forced",
         "_is_searched",
+        "_list_sender",
         "_log",
         "_next",
         "_offering",
@@ -66,7 +59,6 @@ class Session:
         "_questions",
         "_runtime",
         "_spec",
-        "_teller",
         "_tree",
         "answered",
         "audit",
@@ -79,7 +71,6 @@ class Session:
         "machine",
         "number",
         "opened_at",
-        "plans",
         "profile",
         "toolset",
         "visitor",
@@ -89,7 +80,7 @@ class Session:
     def __init__(
         self,
         runtime: Runtime,
-        host: SessionChannel,
+        channel: SessionChannel,
         machine: SessionMachine,
         lineage: Lineage | None,
         *,
@@ -109,7 +100,7 @@ class Session:
         # The agent's `bye`, which is answered when the teardown is done.
         self.farewell: ByeSaid | None = None
         self._runtime = runtime
-        self._host = host
+        self._channel = channel
         name = {} if machine.agent is None else {"agent": machine.agent}
         self._log = runtime.setup.log.bind(session=self.number, **name, **({} if lineage is None else lineage.names()))
         # The calls that do not end at once, from the first of them on.
@@ -122,10 +113,9 @@ class Session:
         self._formers: Formers | None = None
         self._next: Callable[[], Runtime] | None = None
         root = self.number if lineage is None else lineage.account.number
-        self.toolset = Toolset(self, runtime, profile, self._log, turns=(host.gate_key, root), share=host.share)
+        self.toolset = Toolset(self, runtime, profile, self._log, turns=(channel.gate_key, root), share=channel.share)
         self._offering = Offering(self.toolset, machine, profile)
-        self._teller: Telling | None = None
-        self.plans = self._offering.plans  # every request looks a name up
+        self._list_sender: ListSender | None = None
         self.has_jobs = profile.jobs
         self._is_searched = profile.is_searched
         self._order = profile.order
@@ -136,16 +126,15 @@ class Session:
         machine, lineage = self.machine, self.lineage
         is_heard_above = lineage is not None and lineage.account.events is not None
         if self.events is None and (machine.asked.events or is_heard_above):
-            self.events = Events(self._runtime, machine, self._host, lineage)
-        self._runtime.state.approvers.note(self, self._runtime.setup, self._host.gate_key)
+            self.events = Events(self._runtime, machine, self._channel, lineage)
+        self._runtime.state.approvers.note(self, self._runtime.setup, self._channel.gate_key)
         self.look_who_hears()
         self._offering.attend()
-        self.plans = self._offering.plans
 
     def look_who_hears(self) -> None:
         """Find out whether calls may take the shorter way: it tells nobody of them, and looks at no other."""
         machine = self.machine
-        is_heard = self._log.tells_calls or self.events is not None or self.audit is not None
+        is_heard = self._log.logs_calls or self.events is not None or self.audit is not None
         machine.is_quick = machine.accepts and not (is_heard or machine.asked.wants_more or self.group_size)
 
     @property
@@ -176,14 +165,13 @@ class Session:
             self.machine.apply(Event.REFUSED)
             self._stop_calls(refusal)
         self._offering.settle()
-        self.plans = self._offering.plans
         if self.in_flight is not None:
             self.in_flight.reroute()
         if self.toolset.is_settled and not self._is_over:
             if self._has_opened:
                 self.tools_changed()
             elif self.machine.is_greeted or self.lineage is not None:
-                self._telling.once_rendered(self._open)
+                self._sender.once_rendered(self._open)
             else:
                 self._open()
         self._go_on()
@@ -201,7 +189,7 @@ class Session:
             self.move(self._next)
         if self.lineage is not None and self.lineage.opened is not None and not self._is_opening:
             self.lineage.opened.set()
-        self._host.flush()
+        self._channel.flush()
         self.settle()
 
     def move(self, latest: Callable[[], Runtime]) -> None:
@@ -213,12 +201,12 @@ class Session:
             return
         profile = profile_in(runtime, self._runtime, self.profile, self._spec)
         if profile is None:
-            self.end()
+            self.drain()
             return
         runtime.enter()
         before, former, self._runtime = self.toolset, self._runtime, runtime
-        turns = self._host.gate_key, self.number
-        self.toolset = Toolset(self, runtime, profile, self._log, turns=turns, share=self._host.share)
+        turns = self._channel.gate_key, self.number
+        self.toolset = Toolset(self, runtime, profile, self._log, turns=turns, share=self._channel.share)
         self.has_jobs, self._is_searched = profile.jobs, profile.is_searched
         self._offering.move(self.toolset, profile)
         self.toolset.open(before)
@@ -234,7 +222,7 @@ class Session:
         if self.machine.greet(hello, line=line):
             self._attend()
             if self.machine.state is State.OPEN:
-                self._telling.once_rendered(self._say_ready)
+                self._sender.once_rendered(self._say_ready)
 
     @property
     def _is_opening(self) -> bool:
@@ -247,27 +235,25 @@ class Session:
         return self.machine.is_gone or self._is_forced or self.machine.refusal is not None
 
     @property
-    def _telling(self) -> Telling:
-        teller = self._teller or Telling(self, self._offering, self._host, self._runtime.services)
+    def _sender(self) -> ListSender:
+        sender = self._list_sender or ListSender(self, self._offering, self._channel, self._runtime.services)
         if self.machine.state is not State.CLOSED:  # it would never be freed
-            self._teller = teller
-        return teller
+            self._list_sender = sender
+        return sender
 
     def _say_ready(self) -> None:
-        own, rules = self.lineage is None, self._host.may_administer
+        own, rules = self.lineage is None, self._channel.may_administer
         may_name = own and self.toolset.may_name_workspace
         has = capabilities_of(self.machine, jobs=self.has_jobs, agents=own, workspace=may_name, admin=rules)
-        self.machine.outgoing.append(self._offering.ready(self.profile, has, self._runtime.setup.told_limits))
-        self.plans = self._offering.plans
+        self.machine.outgoing.append(self._offering.ready(self.profile, has, self._runtime.setup.ready_limits))
 
     def tools_changed(self) -> None:
         """A server has other tools than before: they can be called at once, and the agent is told before long."""
         self._offering.refresh()
-        self.plans = self._offering.plans
         # Before it is open there is `ready` to tell of them; and who finds tools by searching has the list that it had.
         is_told = self.machine.asked.updates and not self._is_searched
         if is_told and self.machine.state is not State.OPENING:
-            self._telling.changed()
+            self._sender.changed()
 
     def has_stored(self) -> None:
         """A long answer was stored: what reads it is among the tools from here on."""
@@ -277,7 +263,12 @@ class Session:
         """A server has come up, or is gone."""
         if self.events is not None:
             self.events.server_moved(server, fault)
-            self._host.flush()
+            self._channel.flush()
+
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """What can be called, by every name that was shown."""
+        return self._offering.plans
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
@@ -293,7 +284,7 @@ class Session:
         """Run one request: an inline tool is answered here and now, any other becomes a call in flight."""
         machine = self.machine
         body = request.msg if isinstance(request, NestedReq) else request
-        plan = self.plans.get(body.name)
+        plan = self._offering.plans.get(body.name)
         now = None if plan is None else plan.now
         if (
             now is None
@@ -310,13 +301,12 @@ class Session:
             content = now(body.input)
         except Exception as error:  # noqa: BLE001  # guard: a defect in one call is that call's fault alone
             content = self.incident(body.name, error)
-        if content is HEAVY:
-            self._calls().take(request, plan)
-            return
-        if type(content) is str and (len(content) <= LARGE_BYTES or type(content := self._host.fit(content)) is str):
+        if type(content) is str and (len(content) <= LARGE_BYTES or type(content := self._channel.fit(content)) is str):
             self.answered += 1
             plan.tally.at_once += 1  # type: ignore[union-attr]  # a plan with `now` has one
             machine.reply(request, content, is_error=False)
+        elif content is HEAVY:
+            self._calls().take(request, plan)
         else:
             self.refuse_request(request, ran_at_once(content), plan)  # type: ignore[arg-type]  # it is no str
 
@@ -350,7 +340,7 @@ class Session:
         may_be_now = self.in_flight is None or self.in_flight.may_answer_now
         if plan is not None and plan.now is not None and may_be_now and not body_of(request).has_bound:
             part_bytes = self._runtime.setup.limits.part_bytes
-            if answer_at_once(self, self._host, request, plan, part_bytes=part_bytes, calls=self._calls):
+            if answer_at_once(self, self._channel, request, plan, part_bytes=part_bytes, calls=self._calls):
                 return
         self._calls().take(request, plan)
 
@@ -366,12 +356,12 @@ class Session:
         if self._formers is not None and isinstance(call, AgentCall):
             self._formers.note_end(call)
         note_ended(self, self._runtime.state, call, outcome, took_s=took_s, plan=plan)
-        if self._log.tells_calls:
+        if self._log.logs_calls:
             self._log.debug("call answered", **fields_of(call, outcome, took_s=took_s, plan=plan))
 
     def _calls(self) -> InFlight:
         if self.in_flight is None:
-            self.in_flight = InFlight(self, self._runtime, self._host)
+            self.in_flight = InFlight(self, self._runtime, self._channel)
         return self.in_flight
 
     def cancel(self, asked: ToolCancel) -> None:
@@ -393,7 +383,7 @@ class Session:
 
     def list_tools(self, asked: ToolsReq) -> Fault | None:
         """Answer `tools` or `select`; or why that cannot be."""
-        return self._telling.answer(asked)
+        return self._sender.answer(asked)
 
     def take_reply(self, reply: Reply) -> None:
         """The agent's answer to a question; one to none is ignored."""
@@ -403,7 +393,7 @@ class Session:
             self._questions.take(reply)
         except Exception as error:  # noqa: BLE001  # guard: the question was one call's, which ends at its limit
             self._log.incident("question failed", error)
-        self._host.flush()
+        self._channel.flush()
 
     @property
     def questions(self) -> Questions:
@@ -434,7 +424,7 @@ class Session:
         if call is None and self.in_flight is not None:
             call = self.in_flight.oldest_at(server, self._runtime.setup.catalog.tools)
         questions = self.questions.ask(server, asked, call=None if call is None else call.known_as)
-        self._host.flush()
+        self._channel.flush()
         return questions
 
     def withdraw(self, question: str) -> None:
@@ -450,7 +440,7 @@ class Session:
         """Tell the agent what a server that it hears says."""
         at = self.toolset.passing_server(server)
         if at is not None:
-            at.notes = at.notes or ServerNotes(self._runtime.services.timer, self.machine, self._host, server)
+            at.notes = at.notes or ServerNotes(self._runtime.services.timer, self.machine, self._channel, server)
             at.notes.take(method, params)
 
     # --- what its calls need ---
@@ -466,7 +456,7 @@ class Session:
 
     def approver(self) -> AskedSession | None:
         """Who is asked about its calls."""
-        return self._runtime.state.approvers.of(self, self._runtime.setup, self._host.gate_key)
+        return self._runtime.state.approvers.of(self, self._runtime.setup, self._channel.gate_key)
 
     def incident(self, tool: str, error: Exception) -> Fault:
         """Log a defect in one call; the fault that tells of it."""
@@ -475,7 +465,7 @@ class Session:
 
     def flush(self) -> None:
         """Send the outgoing lines and servers' queued requests."""
-        self._host.flush()
+        self._channel.flush()
 
     def start_soon(self, task: Task) -> None:
         """Run `task` among the session's; raises `RuntimeError` once the session is over."""
@@ -507,7 +497,7 @@ class Session:
 
     # --- ends of the session ---
 
-    def end(self) -> None:
+    def drain(self) -> None:
         """No more requests: what runs is finished, its jobs are cancelled, then all that it owns is torn down."""
         if self.machine.state is not State.CLOSED:
             self.machine.apply(Event.ENDED)
@@ -522,15 +512,15 @@ class Session:
             self._stop_calls(CANCELLED)
             self.settle()
 
-    def abandon(self, fault: Fault = DRAINING) -> None:
+    def abort(self, fault: Fault = DRAINING) -> None:
         """The grace is over: what still runs is ended with `fault`, and nothing is waited for."""
         if self.machine.state is not State.CLOSED:
-            self.shut(fault)
+            self._abort_opening(fault)
             self._stop_calls(fault)
             self.settle()
-            self._host.flush()
+            self._channel.flush()
 
-    def shut(self, fault: Fault = DRAINING) -> None:
+    def _abort_opening(self, fault: Fault = DRAINING) -> None:
         """Take no more requests, and wait for no server; a `hello` that did gets `fault` in the place of `ready`."""
         if self.machine.is_greeted and self._is_opening:
             self.machine.refuse_opening(fault)
@@ -551,7 +541,7 @@ class Session:
             # `ready` is still owed; but nobody can call what it would name where the daemon ends.
             if not self._runtime.state.is_draining:
                 return
-            self.shut()
+            self._abort_opening()
         if self._tree is not None:
             self._tree.end()
         else:
@@ -570,8 +560,8 @@ class Session:
             self._questions.close()
         # Shared servers have no tasks in this session whose end would have released them.
         self._close_servers()
-        if self._teller is not None:
-            self._teller.close()
+        if self._list_sender is not None:
+            self._list_sender.close()
         if self.machine.state is not State.DRAINING:
             self.machine.apply(Event.ENDED)
         self.machine.apply(Event.TORN_DOWN)
@@ -582,6 +572,6 @@ class Session:
         if self._formers is not None:
             self._formers.forget()
         self._runtime.leave()
-        self._host.closed(self.machine.agent)
-        self.in_flight = self._questions = self._teller = self._tree = None
+        self._channel.closed(self.machine.agent)
+        self.in_flight = self._questions = self._list_sender = self._tree = None
         self.toolset.forget()

@@ -46,7 +46,7 @@ def approve(call: Call, value: Raw, reason: str, *, limit_s: float) -> Fault | W
     if decided is not None:
         call.approval = decided
         return None
-    approver = context.approver()
+    approver = context.session.approver()
     if approver is None:
         return not_approved(tool, NOBODY)
     return _Asking(call, approver, digest, limit_s).begin(value, reason)

@@ -21,10 +21,9 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.call import Call, Step
 from tooldispatchd.agent.steps.trying import has_failed
-from tooldispatchd.calls.answercache import AnswerCache, CachedAnswer
+from tooldispatchd.calls.answercache import AnswerCache, CachedAnswer, CallLookup
 from tooldispatchd.calls.canonical import canonical, in_order
 from tooldispatchd.calls.flights import Flights
-from tooldispatchd.calls.lookup import CallLookup
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.stages import WAITS, StepOrder, Waits
 from tooldispatchd.catalog.caching import Caching

@@ -88,7 +88,7 @@ class Hook:
 
     async def ask(self, call: Call, told: HookedCall) -> HookAnswer | None:
         """Its answer; raises `HookAnswerError` where there is none that it may give."""
-        plan = call.context.lifted(self._tool)
+        plan = call.context.session.lifted(self._tool)
         if isinstance(plan, Fault):
             raise HookAnswerError(plan.code)
         line = told_call(told, as_argument=plan.kind == "python")

@@ -181,7 +181,7 @@ async def _stored(
             outputs.give_back(size - found.size)
             outputs.keep(call.stored)
             is_kept = True
-            call.context.tools.has_stored()
+            call.context.session.has_stored()
     finally:
         if path is not None and not is_kept:
             outputs.give_back(size)

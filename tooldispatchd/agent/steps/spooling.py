@@ -93,7 +93,7 @@ class SpooledText:
         if found.why_not is None and file.hold(found.size) and file.path is not None:
             call.stored = StoredOutput(new_handle(), file.path, found.size, found.lines, found.tokens)
             file.keep(call.stored)
-            call.context.tools.has_stored()
+            call.context.session.has_stored()
         else:
             why_not = found.why_not or file.why_not
             found = msgspec.structs.replace(found, size=file.size, lines=file.ends + 1, why_not=why_not)

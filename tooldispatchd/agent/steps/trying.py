@@ -49,7 +49,7 @@ class WatchedBreaker:
         return None if after_s is None else resting(self._breaking.owner[1], after_s)
 
     def enter(self, call: Call) -> Fault | None:
-        hearer, now = call.context.tools.events, trio.current_time()
+        hearer, now = call.context.session.events, trio.current_time()
         if hearer is not None:
             self._hearers.add(hearer)
         if not self.breaker.enter(call, now):

@@ -103,7 +103,7 @@ class FindPlan(Plan):
         call.work(partial(self._run, call))
 
     async def _run(self, call: Call) -> Outcome:
-        session, query = call.context.tools, _decode_query(call.line)
+        session, query = call.context.session, _decode_query(call.line)
         # One at a time in the whole daemon, its agents by turns: thousands of tools take some ten milliseconds.
         async with self._runtime.services.listing.of(call.context.account.turns):
             plans = {plan.name: plan for plan in session.plans.values() if plan.kind != KIND}
@@ -154,11 +154,11 @@ class DescribePlan(Plan):
     def start(self, call: Call) -> None:
         """Answer; a checker writes what is long."""
         context, name = call.context, _decode_name(call.line).name
-        found = context.tools.find(name)
+        found = context.session.find(name)
         if not isinstance(found, Plan):
             call.finish(_no_such_tool(name, found))
             return
-        text = _encode(described(found, context.tools.shown([found.name])[0]))
+        text = _encode(described(found, context.session.shown([found.name])[0]))
         if len(text) <= HEAVY_BYTES:
             call.finish(Answer(text.decode()))
         else:

@@ -1,7 +1,7 @@
 """How one agent is shown its tools: the form of schemas that it asked for, and the names as that form spells them."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, Protocol, cast
 
 import msgspec
@@ -80,11 +80,14 @@ class Showing:
             warnings += [f"tool {name}: {note}" for note in notes]
         return entries, warnings
 
-    def render(self, form: str, plans: Mapping[str, Plan], listed: Mapping[str, Plan]) -> bool:
-        """Make `RENDERED_BYTES` of the entries that a list in a form still needs; whether it has all of them now."""
+    def render(self, form: str, plans: Mapping[str, Plan], listed: Mapping[str, Plan]) -> Iterator[None]:
+        """Make the entries that a list in a form still needs, with a pause after each `RENDERED_BYTES` of them.
+
+        `listed` is not to change meanwhile.
+        """
         spelling = self._spelling(form)
         spelling.add(plans)
-        return _render_some(((plan, spelling.shown(name)) for name, plan in listed.items()), form, MAX_LISTED_BYTES)
+        return _render(((plan, spelling.shown(name)) for name, plan in listed.items()), form, MAX_LISTED_BYTES)
 
     def shown(self, names: Iterable[str], form: str, plans: Mapping[str, Plan]) -> list[str]:
         """The names of some of the tools as a form spells them."""
@@ -129,21 +132,23 @@ def plain_entries(plans: Iterable[Plan]) -> list[Raw]:
     return [_rendered(plan, PLAIN, plan.name)[0] for plan in plans]
 
 
-def render_plain(plans: Iterable[Plan]) -> bool:
+def render_plain(plans: Iterable[Plan]) -> Iterator[None]:
     """As `Showing.render`, of a list in the plain form."""
-    return _render_some(((plan, plan.name) for plan in plans), PLAIN, sys.maxsize)
+    return _render(((plan, plan.name) for plan in plans), PLAIN, sys.maxsize)
 
 
-def _render_some(named: Iterable[tuple[Plan, str]], form: str, room: int) -> bool:
+def _render(named: Iterable[tuple[Plan, str]], form: str, room: int) -> Iterator[None]:
     left = RENDERED_BYTES
     for plan, name in named:
         is_there = (form, name) in plan.rendered
         size = len(_rendered(plan, form, name)[0])
         room -= size
+        if room <= 0:
+            return
         left -= 0 if is_there else size
-        if left <= 0 or room <= 0:
-            return room <= 0
-    return True
+        if left <= 0:
+            yield
+            left = RENDERED_BYTES
 
 
 def _rendered(plan: Plan, form: str, name: str, *, is_open: bool = False) -> tuple[Raw, tuple[str, ...]]:

@@ -5,6 +5,8 @@ from typing import Final
 _NAMES: Final = "correct the host of its URL, or the name server of this machine (/etc/resolv.conf)"
 # The first that fits.
 _ADVICE: Final = (
+    ("No module named", "install the package that has this module for the interpreter that command names"),
+    ("Cannot find module", "install its package (npm ci) where it is started, or correct args and cwd"),
     ("does not offer", "correct the names in tools of its table, or update the server"),
     ("No such file or directory", "install the program, or correct command (and cwd); PATH is that of this command"),
     ("Permission denied", "the user of the daemon may not execute it: chmod +x, or correct its owner"),

@@ -4,11 +4,13 @@ Any status is an answer: what an API says to a stranger says nothing of what it 
 """
 
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import trio
 
@@ -26,6 +28,8 @@ from tooldispatchd.http.reach import Reach
 OLD_DAYS: Final = 90
 DAY_S: Final = 86_400
 MAX_HEAD_BYTES: Final = 64 * 1024
+# Names that are reserved for examples (RFC 2606, RFC 6761), as `tooldispatchd init` writes them.
+EXAMPLE: Final = re.compile(r"^([^.]+\.)*example(\.(com|net|org))?$")
 
 
 def api_examiners(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Examiner]:
@@ -64,14 +68,21 @@ async def _reach(part: str, name: str, reach: Reach, more: str) -> Sequence[Diag
         # That it leads elsewhere is an answer, too.
         status = "a redirect" if isinstance(error, UntrustedOriginError) else error.extras.get("http_status")
         if status is None:
-            advice = advice_for(error.why)
-            return [Diagnosis(part=part, name=name, health=Health.WRONG, said=error.why, advice=advice)]
+            return [unreachable(part, name, reach.url, error.why)]
     took_ms = (trio.current_time() - began) * 1000
     is_ill = isinstance(status, int) and status >= 500
     said = f"it answers ({f'HTTP {status}' if isinstance(status, int) else status}){more}"
     facts: dict[str, object] = {"status": status}
     health = Health.WARNING if is_ill else Health.FINE
     return [Diagnosis(part=part, name=name, health=health, said=said, took_ms=took_ms, facts=facts)]
+
+
+def unreachable(part: str, name: str, url: str, why: str) -> Diagnosis:
+    """Tell that a host does not answer; one that stands for yours, as in an example, is a warning."""
+    health, advice = Health.WRONG, advice_for(why)
+    if EXAMPLE.match(urlsplit(url).hostname or ""):
+        health, advice = Health.WARNING, "the name of its host is reserved for examples: say yours, or drop the table"
+    return Diagnosis(part=part, name=name, health=health, said=why, advice=advice)
 
 
 def _examine_document(name: str, spec: str, environ: Mapping[str, str]) -> Diagnosis:

@@ -20,12 +20,15 @@ from tooldispatchd.doctor.diagnosis import Diagnosis, Health
 from tooldispatchd.doctor.examiner import Examiner, aside
 
 OLDEST_LINUX: Final = (5, 4)
+# Modules of the toolbox that need nothing but what every installation has (docs/toolbox.md).
+WITHOUT_EXTRA: Final = frozenset({"clock", "scratchpad"})
 # The daemon itself, its guardians and checkers; each server is one or two processes, with three pipes and a pidfd.
 OWN_DESCRIPTORS: Final = 192
 PER_SERVER: Final = 6
 OWN_PROCESSES: Final = 8
 PER_PROCESS: Final = 2
 PACKAGE: Final = "tooldispatchd"
+_TOOLBOX: Final = f"{PACKAGE}.toolbox."
 _EXTRA: Final = re.compile(r"^([A-Za-z0-9._-]+).*extra == ['\"](\w+)['\"]")
 # Linux's kernel.inotify: so few instances are used up by an editor.
 LEAST_INOTIFY: Final = 16
@@ -73,7 +76,8 @@ def wanted_extras(loaded: Loaded) -> dict[str, str]:
     """The extras that a configuration needs, each with the table that needs it."""
     wanted: dict[str, str] = {}
     for name, spec in loaded.catalog.config.tools.items():
-        if (spec.python or "").startswith(f"{PACKAGE}.toolbox."):
+        module = (spec.python or "").partition(":")[0]
+        if module.startswith(_TOOLBOX) and module.removeprefix(_TOOLBOX) not in WITHOUT_EXTRA:
             wanted.setdefault("toolbox", ".".join(map(str, loaded.origin(("tools", name)))))
     for name, binding in loaded.catalog.servers.items():
         if binding.spec.oauth is not None and binding.spec.oauth.grant == "private_key_jwt":

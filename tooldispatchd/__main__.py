@@ -41,6 +41,8 @@ COMMANDS: Final = {
     "demo": "show a scripted agent at work with a daemon of its own",
 }
 
+# Their options may stand between their words, too.
+WITH_MANY_WORDS: Final = frozenset({"call", "cache"})
 # What a shell gives for a signal's end, beside the signal's number.
 SIGNALLED: Final = 128
 
@@ -55,8 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         description = f"{summary[0].upper()}{summary[1:]}."
         parser = argparse.ArgumentParser(f"tooldispatchd {words[0]}", description=description)
         module.add_arguments(parser)
-        code: int = module.run(parser.parse_args(words[1:]))
+        parse = parser.parse_intermixed_args if words[0] in WITH_MANY_WORDS else parser.parse_args
+        code: int = module.run(parse(words[1:]))
         return code
+    if words and not words[0].startswith("-"):
+        print(f"tooldispatchd: there is no command {words[0]}{_near(words[0])}", file=sys.stderr)
+        return 2
     parser = argparse.ArgumentParser(
         prog="tooldispatchd",
         description="One daemon through which many LLM agents call their tools: JSON lines in, exactly one answer out.",
@@ -73,6 +79,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     parser.print_help()
     return 2
+
+
+def _near(word: str) -> str:
+    """The command that may be meant, or where all of them are told."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, COMMANDS, 1)
+    return f", did you mean {near[0]}?" if near else "; tooldispatchd --help lists them"
 
 
 def program() -> NoReturn:

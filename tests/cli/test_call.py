@@ -102,7 +102,9 @@ def test_an_unknown_profile_is_a_mistake_of_usage(daemon: Daemon) -> None:
 def test_a_socket_that_is_not_there_has_exit_code_3(tmp_path: Path) -> None:
     ended = call("echo", "1", "--socket", str(tmp_path / "none"))
     assert (ended.returncode, ended.stdout) == (3, "")
-    assert ended.stderr == f"tooldispatchd: cannot reach the daemon at {tmp_path}/none: No such file or directory\n"
+    told, helps = ended.stderr.splitlines()
+    assert told == f"tooldispatchd: cannot reach the daemon at {tmp_path}/none: No such file or directory"
+    assert helps.startswith("tooldispatchd serve starts one; ")
 
 
 def test_a_tool_of_a_server_is_called_without_a_word_of_the_others(daemon: Daemon) -> None:
@@ -175,7 +177,7 @@ def test_an_input_on_several_lines_is_sent_as_it_is(daemon: Daemon) -> None:
         (["it's", "late"], "call echo '\"it'\"'\"'s late\"'"),
         (["NaN"], "NaN is no JSON"),
         (["a=1", "a=2"], "a is given twice"),
-        (["a=1", "2"], "the shell made several words of it"),
+        (["a=1", "2", "b=3"], "a value with blanks stands in quotes: tooldispatchd call echo 'a=1 2' b=3\n"),
         (["[" * 100_000], "the input is not JSON: "),
     ],
 )
@@ -217,6 +219,27 @@ def test_a_background_job_is_waited_for(daemon: Daemon) -> None:
     assert (ended.returncode, ended.stderr) == (1, "tooldispatchd: waiting for job-1\n")
     assert ended.stdout.startswith('{"error":"tool_failed"')
     assert call("echo", "1", "--background", "--socket", str(daemon.path)).stdout == "1\n"
+
+
+def test_options_may_stand_between_the_words_of_a_call(daemon: Daemon) -> None:
+    words = ["--socket", str(daemon.path), "typed", "--raw", "text=a", "--deadline", "5", "count=2"]
+    assert call(*words).stdout == '{"text":"a","count":2}\n'
+    assert call("echo", "--socket", str(daemon.path), "-5").stdout == "-5\n"
+    assert call("--socket", str(daemon.path), "--", "echo", "-5").stdout == "-5\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "the following arguments are required: NAME\n"),
+        (["greet", "--name", "Ada"], "usage: tooldispatchd call [options] NAME [KEY=VALUE ... | JSON | -]\n"),
+        (["greet", "--deadline", "soon"], "argument --deadline: soon is no number of seconds over 0\n"),
+    ],
+)
+def test_a_mistake_of_usage_says_how_a_call_is_written(words: list[str], said: str) -> None:
+    ended = call(*words)
+    assert said in ended.stderr
+    assert ended.returncode == 2
 
 
 @pytest.mark.parametrize("words", [["--deadline", "0"], ["--timeout", "soon"], ["--updates", "--background"]])

@@ -68,3 +68,14 @@ def test_the_version_is_told() -> None:
 @pytest.mark.parametrize("words", [[], ["frobnicate"], ["--frobnicate"], ["call"], ["tools", "--socket"]])
 def test_a_mistake_of_usage_has_exit_code_2(words: list[str]) -> None:
     assert run_forked(*words).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("chek", "there is no command chek, did you mean check?"),
+        ("frobnicate", "there is no command frobnicate; tooldispatchd --help lists them"),
+    ],
+)
+def test_a_command_that_there_is_not_is_told_with_the_nearest(word: str, said: str) -> None:
+    assert run_forked(word).stderr == f"tooldispatchd: {said}\n"

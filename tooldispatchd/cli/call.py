@@ -32,12 +32,14 @@ MAX_REFERENCES: Final = 8
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.usage = "tooldispatchd call [options] NAME [KEY=VALUE ... | JSON | -]"
     parser.epilog = f"{dialogue.SOCKETS}\n{EPILOG}"
     parser.add_argument("name", metavar="NAME", help="the tool")
     parser.add_argument(
         "input",
         metavar="INPUT",
         nargs="*",
+        default=[],
         help="its input as one JSON text, or as KEY=VALUE for each field; - reads JSON from stdin",
     )
     parser.add_argument(
@@ -147,19 +149,32 @@ def json_text(words: Sequence[str], tool: str) -> str | None:
     else:
         if len(words) == 1:
             return words[0]
+    import shlex
+
     # How it could have been meant: the quotes of JSON have to pass the shell.
     call = f"tooldispatchd call {tool}"
     if words[0].startswith(("{", "[")):
         quoted = f"""{call} '{{"name": "Ada"}}'"""
         example = f"in a shell JSON stands in single quotes: {quoted}, or for short: {call} name=Ada"
+    elif NAMED.fullmatch(words[0]):
+        example = f"a value with blanks stands in quotes: {call} {shlex.join(_whole_fields(words))}"
     else:
-        import shlex
-
         meant = shlex.quote(json.dumps(" ".join(words), ensure_ascii=False))
         example = f"a text is JSON in quotes of its own, which the shell must leave: {call} {meant}"
         if NAMED.fullmatch(f"{words[0]}="):
             example += f"; a field has its value after a =: {call} {words[0]}=VALUE"
     raise ShellInputError(f"the input is not JSON: {why}\n{example}")
+
+
+def _whole_fields(words: Sequence[str]) -> list[str]:
+    """Fields of which the shell made several words, the first of which is KEY=VALUE, put together again."""
+    fields: list[str] = []
+    for word in words:
+        if NAMED.fullmatch(word):
+            fields.append(word)
+        else:
+            fields[-1] += f" {word}"
+    return fields
 
 
 def typed(values: Mapping[str, str], schema: object) -> dict[str, object]:

@@ -5,13 +5,14 @@ JSON, one line after the other, and not with the client for agents (`client.bloc
 """
 
 import argparse
+import errno
 import json
 import os
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -27,6 +28,11 @@ SOCKETS: Final = """\
 Without --socket and --config: $TOOLDISPATCHD_SOCKET, $RUNTIME_DIRECTORY/dispatch.sock,
 $XDG_RUNTIME_DIR/tooldispatchd/dispatch.sock, /run/tooldispatchd/dispatch.sock.
 """
+# Errors of `connect` where no daemon listens, and what then helps.
+NOBODY: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
+NOBODY_THERE: Final = """\
+tooldispatchd serve starts one; --socket PATH or $TOOLDISPATCHD_SOCKET says where one is; and with --config FILE call, \
+tools and run start one of their own"""
 # A private daemon whose input has ended drains and stops its servers, each of which has a ladder of 4 s.
 STOP_S: Final = 20.0
 # A private daemon reads its configuration, and imports the modules of its Python tools, before it says a word.
@@ -37,9 +43,9 @@ TIMEOUT_S: Final = 30.0
 MAX_LINE_BYTES: Final = 2 * 64 * 1024 * 1024 + 1024
 # After a refused `hello` a named agent may say another one, the channel's own agent could not.
 AGENT: Final = "command"
-# The fields of a `fault` line that are not the fault's.
 # In bytes: more than any answer has.
 _WHOLE: Final = 1 << 40
+# The fields of a `fault` line that are not the fault's.
 _ENVELOPE: Final = frozenset({"__port", "agent", "line", "id"})
 
 Line = dict[str, object]
@@ -97,10 +103,10 @@ def add_daemon_arguments(parser: argparse.ArgumentParser, timeout_help: str) -> 
 
 def seconds(text: str) -> float:
     """A time of the command line."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError(text)
-    return value
+    with suppress(ValueError):
+        if 0 < (value := float(text)) < inf:
+            return value
+    raise argparse.ArgumentTypeError(f"{text} is no number of seconds over 0")
 
 
 class CommandRefusedError(Exception):
@@ -309,7 +315,8 @@ def _running(arguments: argparse.Namespace) -> Iterator[Dialogue]:
     try:
         fd = reach(address, within_s=min(arguments.timeout, CONNECT_S)).detach()
     except OSError as error:
-        raise NoDaemonError(f"cannot reach the daemon at {address}: {error.strerror or error}") from error
+        why = f"cannot reach the daemon at {address}: {error.strerror or error}"
+        raise NoDaemonError(f"{why}\n{NOBODY_THERE}" if error.errno in NOBODY else why) from error
     duplex = Duplex(fd, fd)
     try:
         yield Dialogue(duplex, arguments.timeout, is_starting=False)

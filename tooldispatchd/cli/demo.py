@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -54,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001  # every command 
         config = Path(directory) / "tooldispatchd.toml"
         config.write_bytes(example())
         path = Path(directory) / "dispatch.sock"
+        if find_spec("mcp_server_time") is None:
+            print("Without its MCP server, whose call is answered by a fault: pip install mcp-server-time brings it.\n")
         print("$ tooldispatchd serve --config tooldispatchd.toml --listen unix:dispatch.sock")
         with _daemon(config, path) as daemon:
             with socket.socket(socket.AF_UNIX) as channel:

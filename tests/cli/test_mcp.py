@@ -163,6 +163,8 @@ def test_the_command_knows_the_clients_that_entries_are_written_for() -> None:
 
 
 def test_the_entry_passes_on_what_was_given_as_absolute_paths(tmp_path: Path) -> None:
+    for name in ("my.toml", "token"):
+        (tmp_path / name).touch()
     words = ("--config", "my.toml", "--profile", "coder", "--token-file", "token", "--yes", "--name", "mine")
     ended = run("--install", "cursor", *words, cwd=tmp_path, HOME=str(tmp_path))
     assert ended.returncode == 0
@@ -198,6 +200,12 @@ def test_a_second_time_it_says_so_and_writes_nothing(tmp_path: Path) -> None:
     ended = run(*words, cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (0, f"{file} has this entry already\n")
     assert file.stat().st_ino == before.st_ino
+
+
+def test_an_entry_that_names_a_file_that_is_not_there_is_not_written(tmp_path: Path) -> None:
+    ended = run("--install", "zed", "--project", "--yes", "--config", "my.toml", cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (2, "tooldispatchd: there is no file my.toml\n")
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_print_only_shows(tmp_path: Path) -> None:

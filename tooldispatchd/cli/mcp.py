@@ -89,6 +89,10 @@ def _install(arguments: argparse.Namespace) -> int:
 
     from tooldispatchd.mcpface.install import InstallError, command, config_path, plan, write
 
+    for file in (arguments.config, arguments.token_file):
+        # A client would only say that it failed.
+        if file is not None and not os.path.exists(file):  # noqa: PTH110  # what is said stays as it was given
+            return _fail(f"there is no file {file}")
     try:
         path = config_path(arguments.install, os.environ, project=Path.cwd() if arguments.project else None)
         change = plan(arguments.install, path, arguments.name, command(_words(arguments), sys.argv[0]))

@@ -8,7 +8,7 @@ from tests.agent.fakes import Agent, HeldPlan, open_runtime
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import LEVELS, Offer, ReadConfiguration
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
-from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec
+from tooldispatchd.catalog.specs import Config, LimitsSpec, McpSpec, ProfileSpec
 from tooldispatchd.daemon.adminside import WING, AdminDoor
 from tooldispatchd.daemon.logs import DaemonLog, LogOutput, LogSink, render_json
 from tooldispatchd.wire.faults import Fault
@@ -45,7 +45,8 @@ async def administered(
 ) -> AsyncIterator[tuple[Runtime, Agent]]:
     """A runtime whose default profile administers it, and an agent that has said hello."""
     profiles = {"default": ProfileSpec(admin=True), "other": ProfileSpec()}
-    built = build_catalog(Config(limits=limits or LimitsSpec(), agents=profiles))
+    servers = {"unused": McpSpec(command="true")}
+    built = build_catalog(Config(limits=limits or LimitsSpec(), agents=profiles, mcp=servers))
     assert isinstance(built, Catalog)
     async with open_runtime(built, *plans) as runtime:
         # Where a thread imports it, the clock of a test runs on.

@@ -105,6 +105,12 @@ async def test_what_cannot_be_done_is_told(
     assert (refused["error"], refused.get("source")) == told
 
 
+async def test_a_server_without_a_connection_is_known(autojump_clock: MockClock) -> None:
+    async with administered() as (_, operator):
+        assert await ask(operator, "restart", server="unused") == {"restarted": 0, "left": 0}
+        await operator.end_input()
+
+
 async def test_a_reload_is_the_daemons(autojump_clock: MockClock) -> None:
     running, asked = Running(), []
 

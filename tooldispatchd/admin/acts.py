@@ -95,7 +95,8 @@ class Acts:
         found = keepers_of(asked.server, (), shared)
         async for session in in_turns(still_open(sessions, runtime.state)):
             found += keepers_of(asked.server, (session,), ())
-        if not found:
+        # One to which there is no connection now may have one in the next session.
+        if not found and asked.server not in runtime.setup.catalog.servers:
             return unknown_target("server", asked.server)
         restarted = 0
         async for keeper in in_turns(found):

@@ -17,6 +17,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Restart it; the exit code."""
 
     def told(done: Line) -> str:
+        if not done.get("restarted") and not done.get("left"):
+            return f"there is no connection to {arguments.server} now"
         left = f"; {done['left']} had ended for good" if done.get("left") else ""
         return f"connections to {arguments.server} opened anew: {done.get('restarted')}{left}"
 

@@ -187,6 +187,12 @@ def test_a_mistake_in_quoting_is_explained_by_an_example(daemon: Daemon, words: 
     assert hint in ended.stderr
 
 
+def test_a_wrong_input_is_told_with_where_the_schema_is_shown(daemon: Daemon) -> None:
+    ended = call("typed", "text=a", "--socket", str(daemon.path))
+    assert ended.returncode == 1
+    assert ended.stderr == "tooldispatchd: tooldispatchd tools typed shows what it takes\n"
+
+
 # --- how it runs ---
 
 

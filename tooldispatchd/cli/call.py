@@ -89,6 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(json.dumps(refused.fault, ensure_ascii=False, separators=(",", ":")))
             return 1
         print(answer.get("content"))
+        if answer.get("fault") and _code(answer) == "invalid_input":
+            dialogue.tell(arguments, f"{_shown_by(arguments)} shows what it takes")
         return 1 if answer.get("is_error") else 0
 
     return dialogue.talk(arguments, call)
@@ -107,6 +109,22 @@ def _call(arguments: argparse.Namespace, daemon: Dialogue, text: str | None) -> 
     daemon.say("tool_req", {"id": "2", "name": "job_wait", "input": {"job": job}})
     waited = _answer(arguments, daemon)
     return waited if waited.get("is_error") else json.loads(str(waited["content"]))
+
+
+def _code(answer: Line) -> object:
+    """The fault's code; None where the content is none, as in another form."""
+    with suppress(ValueError):
+        fault = json.loads(str(answer.get("content")))
+        return fault.get("error") if isinstance(fault, dict) else None
+    return None
+
+
+def _shown_by(arguments: argparse.Namespace) -> str:
+    """The command that shows the tool whole."""
+    import shlex
+
+    of = [] if arguments.config is None else ["--config", arguments.config]
+    return shlex.join(["tooldispatchd", "tools", arguments.name, *of])
 
 
 def _answer(arguments: argparse.Namespace, daemon: Dialogue) -> Line:

@@ -28,6 +28,8 @@ START_S: Final = 15.0
 STOP_S: Final = 20.0
 """Above the daemon's own `grace_s` + 6 s, so that a kill here is a finding and no impatience."""
 
+# Where it is set, each process that is measured compiles all that it imports: a start took twice as long.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 Shape = TypeVar("Shape")
 

@@ -30,6 +30,8 @@ TESTS = Path(__file__).parent
 # Files that take longest: begun last, each would be waited for alone. A part of a path is enough.
 LONG_ONES = ("/attack/", "/real/", "test_hostile", "test_conformance", "test_dockerfile", "test_daemon.py")
 
+# As the Makefile does it, for whoever runs pytest without: each daemon and client would compile what it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # What is imported and collected stays, hundreds of megabytes: the collector would look through it again and again.
 gc.disable()

@@ -127,7 +127,8 @@ def test_a_client_that_leaves_before_it_begins_leaves_nothing_to_say(daemon: Dae
 def test_serving_imports_neither_the_event_loop_nor_what_only_private_daemons_and_files_need() -> None:
     probe = (
         "import sys, tooldispatchd.cli.mcp, tooldispatchd.mcpface.face, tooldispatchd.mcpface.relay;"
-        "print(sys.modules.keys() & {'trio', 'pathlib', 'subprocess', 'json.tool', 'tooldispatchd.mcpface.install'})"
+        "print(sys.modules.keys()"
+        " & {'trio', 'pathlib', 'subprocess', 'json.tool', '_hashlib', 'tooldispatchd.mcpface.install'})"
     )
     words = [sys.executable, "-c", probe]
     assert subprocess.run(words, capture_output=True, text=True, check=True, timeout=20).stdout == "set()\n"

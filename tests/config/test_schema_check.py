@@ -1,3 +1,7 @@
+from typing import Final
+
+import pytest
+
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.config.schema_check import check_form, validator_of, words_of
@@ -93,6 +97,23 @@ def test_a_key_of_processes_in_a_tool_says_where_it_belongs() -> None:
     (problem,) = check_form({"tools": {"z": {"chain": ["a"]}}})
     assert problem.why == "chain is a key of [processes]; a tool is made of a process"
     assert problem.allowed == 'process = "z", and chain in [processes.z]'
+
+
+# Each is right to Python's patterns, or to the Structs, which look first.
+ONLY_THE_SCHEMA_REFUSES: Final[dict[str, dict[str, object]]] = {
+    "a name with a line break": {"tools": {"a\n": {"inline": "id"}}},
+    "a header with a line break": {"tools": {"a": {"rest": {"url": "http://a/", "headers": {"C": "a\n"}}}}},
+    "a function in another script": {"tools": {"a": {"python": "mödul:f"}}},
+    "a URL with a byte order mark": {"traces": {"endpoint": "http://a\ufeff"}},
+    "a null in a request": {
+        "restTools": {"a": {"method": "GET", "url": "x", "streaming": {"mode": "json-stream", "timeoutMs": None}}}
+    },
+}
+
+
+@pytest.mark.parametrize("what", ONLY_THE_SCHEMA_REFUSES)
+def test_what_only_the_schema_refuses_is_a_mistake(what: str) -> None:
+    assert len(check_form(ONLY_THE_SCHEMA_REFUSES[what])) == 1
 
 
 def test_what_a_text_must_be_is_told_in_words_for_each_pattern() -> None:

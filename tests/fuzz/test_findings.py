@@ -20,7 +20,7 @@ async def test_a_channel_that_is_refused_for_good_keeps_no_more_of_what_it_says(
         for _ in range(50):
             await agent.say(*[{"__port": "ping"}] * 20)
             await wait_all_tasks_blocked()
-        kept = len(agent.host._machine._lines)
+        kept = len(agent.host._machine.lines)
         plan.finish("1")
         await agent.end_input()
         await agent.hear_all()

@@ -35,10 +35,10 @@ def test_a_caller_may_stop_at_any_line_and_go_on_after_more_has_come() -> None:
     machine = ChannelMachine(1000)
     machine.feed(b'{"__port":"ping","t":1}\n{"__port":"ping","t":2}\n')
     assert next(machine.messages()) == Ping(Raw(b"1"))
-    assert machine.has_lines
+    assert machine.lines
     machine.feed(b'{"__port":"ping","t":3}\n')
     assert [(machine.line, message) for message in machine.messages()] == [(2, Ping(Raw(b"2"))), (3, Ping(Raw(b"3")))]
-    assert not machine.has_lines
+    assert not machine.lines
 
 
 def test_a_last_line_may_lack_its_newline() -> None:

@@ -7,7 +7,7 @@ from msgspec import Meta
 from tooldispatchd.catalog.secrecy import Secret, Spec
 from tooldispatchd.catalog.speckinds import HeaderName, HeaderValue
 
-URL_PATTERN: Final = r"^https?://[^\s\x00]+$"
+URL_PATTERN: Final = r"^https?://[^\s\x00\ufeff]+$"
 CollectorUrl = Annotated[str, Meta(pattern=URL_PATTERN, max_length=2_048)]
 
 

@@ -1,6 +1,7 @@
 """`tooldispatchd serve`: run the daemon."""
 
 import argparse
+import gc
 import os
 import sys
 from pathlib import Path
@@ -110,6 +111,8 @@ def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
     from tooldispatchd.daemon.start import DaemonStart
     from tooldispatchd.daemon.systemd import Notifier, listen_fds, take_watchdog
 
+    # Modules stay, and they leave little garbage: when the daemon is ready only what comes now is looked through.
+    gc.freeze()
     try:
         path = arguments.config or find_configuration(os.environ)
         standing = f"unix:{quote_path(find_socket(os.environ))}"
@@ -137,7 +140,6 @@ def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
 
 def _prepare_process() -> None:
     """Standard descriptors, limits and ignored signals, before anything is opened or signalled. Raises OSError."""
-    import gc
     import signal
 
     from tooldispatchd.children.descriptors import occupy_standard, raise_limit, require_free

@@ -6,11 +6,11 @@ in the input is not looked at. *Closed*: by us, when all that was written has le
 """
 
 import os
-import socket
 from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from select import EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, poll
+from socket import MSG_DONTWAIT, SCM_RIGHTS, SOL_SOCKET, socket
 from typing import Final, Protocol
 
 import trio
@@ -25,6 +25,7 @@ from tooldispatchd.wire.backlog import Backlog
 FIRST_BYTES: Final = 8_192
 # Of long lines, which are many reads: twice as much. 64 KiB saved them nothing, and had others wait four times as long.
 READ_BYTES: Final = 16_384
+_GONE: Final = EPOLLHUP | EPOLLERR
 
 
 class ChannelPeer(Protocol):
@@ -79,21 +80,21 @@ class SocketWire:
 
     __slots__ = ("_socket", "read_fd", "write_fd")
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket) -> None:
         self._socket = connection
         self.read_fd = self.write_fd = connection.fileno()
 
     def read(self, most: int) -> bytes:
         # The flag, not O_NONBLOCK: an inherited socket is shared with whoever gave it.
-        return self._socket.recv(most, socket.MSG_DONTWAIT)
+        return self._socket.recv(most, MSG_DONTWAIT)
 
     def write(self, lines: bytes | bytearray | memoryview) -> int:
-        return self._socket.send(lines, socket.MSG_DONTWAIT)
+        return self._socket.send(lines, MSG_DONTWAIT)
 
     def hand(self, lines: bytes, fds: Sequence[int]) -> int:
         """Write lines, and pass descriptors on with the first byte (unix(7), SCM_RIGHTS)."""
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))]
-        return self._socket.sendmsg([lines], rights, socket.MSG_DONTWAIT)
+        rights = [(SOL_SOCKET, SCM_RIGHTS, array("i", fds))]
+        return self._socket.sendmsg([lines], rights, MSG_DONTWAIT)
 
     def close(self) -> None:
         self._socket.close()
@@ -285,7 +286,7 @@ class Channel:
     # --- readiness ---
 
     def _both_ready(self, mask: int) -> None:
-        if mask & (EPOLLHUP | EPOLLERR):
+        if mask & _GONE:
             self.abort("hung up")
             return
         if mask & EPOLLOUT:
@@ -304,7 +305,7 @@ class Channel:
         self._receive()
 
     def _output_ready(self, mask: int) -> None:
-        if mask & (EPOLLHUP | EPOLLERR):
+        if mask & _GONE:
             self.abort("hung up")
         elif mask & EPOLLOUT:
             self._flush()

@@ -6,9 +6,9 @@ retry, known by a `requestState` that nobody can guess, brings the answers and g
 is answered once, or refused.
 """
 
-import secrets
 from functools import partial
 from typing import Final
+from uuid import uuid4
 
 import msgspec
 from msgspec import Raw, UnsetType
@@ -161,7 +161,8 @@ class ClientQuestions:
         return True
 
     def _park(self, round_: _Round) -> None:
-        state = secrets.token_urlsafe(24)
+        # Without `secrets`, as in `tasks`.
+        state = uuid4().hex
         self._states[state] = round_
         self._alarms.after(QUESTION_S, partial(self._forget, state))
         self._client.park(round_.request, {key: one.told for key, one in round_.open.items()}, state)

@@ -32,32 +32,26 @@ _encoder: Final = msgspec.json.Encoder(enc_hook=_refuse_quoted)
 
 
 class ChannelMachine:
-    """Lines in, lines out. `line` is the number of the line that the last message came from, counted from 1."""
+    """Lines in, lines out. `line` is the number of the line that the last message came from, counted from 1.
 
-    __slots__ = ("_cutter", "_lines", "_max_line_bytes", "line", "outgoing")
+    `lines` are those that `messages` has not looked at yet.
+    """
+
+    __slots__ = ("_cutter", "_max_line_bytes", "line", "lines", "outgoing")
 
     def __init__(self, max_line_bytes: int) -> None:
         self._cutter = LineCutter(max_line_bytes)
         self._max_line_bytes = max_line_bytes
         # The next line stands last, where taking it is cheap; a list, because an empty deque is twelve times as large.
-        self._lines: list[bytes | bytearray | LongLine] = []
+        self.lines: list[bytes | bytearray | LongLine] = []
         self.line = 0
         self.outgoing: list[Outgoing] = []
 
-    @property
-    def has_lines(self) -> bool:
-        """Whether complete lines have not been looked at yet: what `messages` left over."""
-        return bool(self._lines)
-
-    def feed(self, chunk: bytes) -> None:
-        """Take bytes; `messages` gives what they complete."""
+    def feed(self, chunk: bytes) -> int:
+        """Take bytes, of which `messages` gives what they complete; how many lie here of a line that lacks its end."""
         lines = self._cutter.cut(chunk)
         lines.reverse()
-        self._lines = lines + self._lines if self._lines else lines
-
-    @property
-    def unfinished(self) -> int:
-        """How many bytes of a line that lacks its end lie here."""
+        self.lines = lines + self.lines if self.lines else lines
         return self._cutter.held
 
     def forget_unfinished(self) -> bytearray | None:
@@ -68,7 +62,7 @@ class ChannelMachine:
         """Keep nothing of the line that lacks its end: it is refused with `why` when its turn comes."""
         line = self._cutter.give_up(why)
         if line is not None:
-            self._lines.insert(0, line)
+            self.lines.insert(0, line)
 
     def receive(self, chunk: bytes) -> Iterator[Message | Refused | HeavyLine | None]:
         """`feed`, then all `messages`."""
@@ -82,7 +76,7 @@ class ChannelMachine:
 
         A caller may stop at any message and go on later: lines that mean nothing take their time too.
         """
-        lines = self._lines
+        lines = self.lines
         while lines:
             line = lines.pop()
             self.line += 1

@@ -94,7 +94,7 @@ class LineCutter:
 
     def cut(self, chunk: bytes) -> list[bytes | bytearray | LongLine]:
         """The lines that `chunk` completes or pushes over the bound, in their order."""
-        pieces: list[bytes | bytearray] = [*chunk.split(b"\n")]
+        pieces: list[bytes | bytearray] = chunk.split(b"\n")  # type: ignore[assignment]  # nobody else has this list
         rest = pieces.pop()
         self.ended = b""
         if pieces:
@@ -108,7 +108,7 @@ class LineCutter:
                 pieces[0] = bytes(self._tail) if len(self._tail) <= MOVED_BYTES else self._tail
                 self._tail = None
                 self.held = 0
-        lines: list[bytes | bytearray | LongLine] = [*pieces]
+        lines: list[bytes | bytearray | LongLine] = pieces  # type: ignore[assignment]  # as above
         # A line over the bound is the joined one, or lies in a chunk over the bound.
         if pieces and (len(pieces[0]) > self._max or len(chunk) > self._max):
             self.ended = next((bytes(line[-END_BYTES:]) for line in pieces if len(line) > self._max), self.ended)

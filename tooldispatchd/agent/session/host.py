@@ -162,14 +162,14 @@ class ChannelHost:
         """Serve the lines that `chunk` completes, a turn's worth of them now."""
         if self._hearing is Hearing.LISTENING:
             self._state.bytes_in += len(chunk)
-            self._machine.feed(chunk)
-            if self._machine.unfinished != self._half.held:
-                self._hold_half()
+            unfinished = self._machine.feed(chunk)
+            if unfinished != self._half.held:
+                self._hold_half(unfinished)
             self.resume()
 
-    def _hold_half(self) -> None:
-        """Hold what lies here of an unfinished line, or refuse the line where there is no room for more."""
-        if self._half.resize(self._machine.unfinished):
+    def _hold_half(self, unfinished: int) -> None:
+        """Hold the bytes that lie here of an unfinished line, or refuse the line where there is no room for more."""
+        if self._half.resize(unfinished):
             if not self._half.held:
                 self._drop_half()
             return
@@ -278,7 +278,7 @@ class ChannelHost:
 
     @property
     def _has_lines(self) -> bool:
-        has_lines = self._machine.has_lines or self._read or self._awaited
+        has_lines = self._machine.lines or self._read or self._awaited
         return bool(has_lines) and self._hearing in {Hearing.LISTENING, Hearing.ENDED}
 
     def ended(self) -> None:

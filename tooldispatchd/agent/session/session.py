@@ -39,7 +39,7 @@ from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import ByeSaid, Hello, NestedReq, Reply, Request, ToolCancel, ToolsReq
+from tooldispatchd.wire.messages import ByeSaid, Hello, NestedReq, Reply, Request, ShortReq, ToolCancel, ToolsReq
 from tooldispatchd.wire.questions import Question, Questions
 from tooldispatchd.wire.session import DUPLICATE, Event, SessionMachine, State, body_of, capabilities_of
 
@@ -283,7 +283,7 @@ class Session:
     def request(self, request: Request, *, line: int) -> None:
         """Run one request: an inline tool is answered here and now, any other becomes a call in flight."""
         machine = self.machine
-        body = request.msg if isinstance(request, NestedReq) else request
+        body: ShortReq = request.msg if type(request) is NestedReq else request  # type: ignore[assignment]  # it is one
         plan = self._offering.plans.get(body.name)
         now = None if plan is None else plan.now
         if (

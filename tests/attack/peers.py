@@ -29,6 +29,9 @@ SLEEP: Final = b'{"__port":"tool_req","id":"%d","name":"sleep","input":60}\n'
 JOB: Final = b'{"__port":"tool_req","id":"%b","agent":"a%d","name":"%b","input":%b,"background":%b}\n'
 
 
+OVER_64_BITS: Final = [b"%d" % (2**64 + number) for number in range(5_000)]
+
+
 def hello(profile: str, **fields: object) -> bytes:
     return msgspec.json.encode({"__port": "hello", "profile": profile} | fields) + b"\n"
 
@@ -79,6 +82,10 @@ KINDS: Final[dict[str, Callable[[], Run]]] = {
     "long allOf": checked(b"all_of", b"1"),
     "long anyOf": checked(b"any_of", b"499"),
     "unique values": lambda: pump(call(rows(b"[[]]", LINE_BYTES // 2)[:-1] + b",1]", b"unique")),
+    # Just below what is taken to a checker by its parts alone.
+    "integers over 64 bits": lambda: pump(call(b"[%b]" % b",".join(OVER_64_BITS), b"unique")),
+    "large exponents": lambda: pump(call(rows(b"1e308", 96 * 1024), b"echo")),
+    "repeated patterns": asked(b"pattern", b'["%b"]' % (b"a" * 60_000)),
     "copies": lambda: pump(call(rows(b"[]"), b"copy")),
     "inputs of a program": lambda: ask(call(rows(b"[]"), b"count")),
     "inputs as text": lambda: ask(call(b'"%b"' % (b"\\u00e9" * (LINE_BYTES // 7)), b"count_text")),

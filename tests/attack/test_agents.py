@@ -39,7 +39,10 @@ SCHEMAS: Final = (
     Attack("long allOf"),
     Attack("long anyOf", is_twin=True),
     Attack("unique values", is_twin=True),
+    Attack("integers over 64 bits", is_twin=True),
+    Attack("large exponents", is_twin=True),
     Attack("patterns"),
+    Attack("repeated patterns", is_twin=True),
 )
 INPUTS: Final = (
     Attack("copies"),

@@ -329,3 +329,48 @@ def test_a_large_schema_is_never_compiled_here() -> None:
     lazy = LazyCheck(schema)
     assert not is_light(b"{}", lazy)
     assert check_of(lazy.text).is_valid({})
+
+
+INTEGERS = b"[" + b",".join(b"%d" % (2**63 + number) for number in range(200)) + b"]"
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"type": "array"}, b"[" + b"1e308," * 200 + b"1]"),
+        ({"type": "array"}, b"[" + b"-1.5E-0308," * 200 + b"1]"),
+        ({"uniqueItems": True}, INTEGERS),
+        ({"uniqueItems": True}, b"[" + b"1e-99," * 1_000 + b"1]"),
+        ({"items": {"multipleOf": 0.01}}, b"[" + b"1.1," * 200 + b"1]"),
+        ({"items": {"multipleOf": 1e-300}}, b"[" + b"7," * 50 + b"1]"),
+        ({"items": {"maximum": 10**30}}, b"[" + b"1.5," * 1_000 + b"1]"),
+        ({"pattern": "(.{1,90}a){9}z"}, b'"' + b"a" * 200 + b'"'),
+        ({"allOf": [{"contentMediaType": "application/json"}] * 60}, b'"' + b"a" * 1_000 + b'"'),
+    ],
+)
+def test_a_value_that_costs_far_more_than_its_parts_is_not_light(schema: dict[str, object], text: bytes) -> None:
+    assert not is_light(text, compile_check(schema))
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"type": "array"}, b"[" + b"12345678.25," * 1_000 + b"1]"),
+        ({"type": "array"}, b'["' + b"9e1234567890abcdef" * 5_000 + b'"]'),
+        ({"items": {"multipleOf": 0.01}}, b"[" + b"1.1," * 20 + b"1]"),
+        ({"pattern": "^[a-zA-Z0-9_-]{1,64}$"}, b'"' + b"a" * 1_000 + b'"'),
+    ],
+)
+def test_a_usual_value_is_light(schema: dict[str, object], text: bytes) -> None:
+    assert is_light(text, compile_check(schema))
+
+
+def test_a_schema_whose_patterns_unfold_to_much_is_never_compiled_here() -> None:
+    lazy = LazyCheck({"properties": {f"field_{number}": {"pattern": ".{1000}"} for number in range(9)}})
+    assert not is_light(b"{}", lazy)
+    assert check_of(lazy.text).is_valid({})
+
+
+def test_of_many_names_that_are_missing_only_the_first_is_told() -> None:
+    check = compile_check({"items": {"required": [f"name_{number}" for number in range(500)]}})
+    assert check.violations([{}] * 15) == [Violation("/0", '"name_0" is a required property')]

@@ -14,6 +14,7 @@ import jsonschema_rs
 import msgspec
 
 from tooldispatchd.catalog.nulls import MAX_TOLD, drop_nulls
+from tooldispatchd.catalog.patterns import cost_of
 from tooldispatchd.catalog.problems import cut
 from tooldispatchd.catalog.unfolding import MAX_UNFOLDED, MAX_WEIGHT, UnfoldError, unfold
 from tooldispatchd.catalog.violations import (
@@ -31,7 +32,7 @@ from tooldispatchd.catalog.violations import (
 
 MAX_SCHEMA_BYTES: Final = 256 * 1024
 MAX_SCHEMA_DEPTH: Final = 64
-# Compiling is quadratic in a pattern's length (1,000 classes: 80 ms), so one is bounded and so are all together.
+# One pattern of 1,000 classes takes 80 to 700 ms to be compiled, so one is bounded and so are all together.
 MAX_PATTERN: Final = 1_024
 MAX_PATTERNS: Final = 16 * 1_024
 
@@ -39,11 +40,22 @@ MAX_PATTERNS: Final = 16 * 1_024
 LIGHT: Final = 16 * 1024
 # Texts have few parts, and their escapes cost 15 ns a byte.
 MAX_LIGHT_BYTES: Final = 128 * 1024
-# A pattern that falls back to the slow engine takes some nanoseconds for each of its characters and of the text's.
-PATTERN_STEPS: Final = 1024 * 1024
+# A pattern that falls back to the slow engine takes up to 10 ns for each state and each byte of the text.
+PATTERN_STEPS: Final = 512 * 1024
+# A number with an exponent of three digits takes up to 13 µs to be decoded. One of 19 digits and more may be over 64
+# bits: those are all alike to `uniqueItems`, which then compares each with each other, 0.5 µs a pair.
+DEAR: Final = 200
+_DEAR_NUMBER: Final = re.compile(rb"[\[,:\s]-?[\d.]+[eE][+-]?\d{3}|\d{19}")
+# Each digit as any other, and so the letters and the signs of an exponent.
+_ALIKE: Final = bytes.maketrans(b"123456789E-", b"000000000e+")
+# So much is light whatever numbers there are.
+LIGHT_NUMBERS_BYTES: Final = 1024
+# A byte of what is encoded in a text takes up to 15 ns to be decoded and read, once for each keyword that asks for it.
+_CONTENT_COST: Final = 16
 
-# What is larger takes over four milliseconds to be compiled.
+# What has more of either takes over four milliseconds to be compiled.
 LIGHT_SCHEMA_BYTES: Final = 8 * 1024
+LIGHT_PATTERNS: Final = 1_000
 
 # As many as a checker meets in some minutes.
 KNOWN_CHECKS: Final = 64
@@ -68,8 +80,8 @@ class Check:
     """A compiled schema. `is_valid(value)` is the validator's own method, for the hot path.
 
     `schemas` are what a value must match, each of them. `weight` bounds what they make of one part of a value, in
-    comparisons of up to 75 ns; `patterns` are the characters of their patterns, each of which may be looked at for
-    every byte. See `is_light`.
+    comparisons of up to 75 ns; `patterns` are the states of their patterns (`patterns.cost_of`), each of which may be
+    looked at for every byte. See `is_light`.
     """
 
     __slots__ = ("_compiled", "_text", "is_valid", "patterns", "schemas", "weight")
@@ -154,16 +166,21 @@ class LazyCheck(Check):
 
     def __getattr__(self, name: str) -> object:
         # The slots that are still empty; from then on they are read as of any other check.
-        is_light = len(self.text) <= LIGHT_SCHEMA_BYTES
-        made = compile_check(self.schemas[0]) if is_light else DistantCheck({})
+        schema = self.schemas[0]
+        made = compile_check(schema) if is_light_schema(schema, self.text) else DistantCheck({})
         self.is_valid, self._compiled = made.is_valid, made._compiled
         self.weight, self.patterns = made.weight, made.patterns
         return getattr(self, name)
 
 
+def is_light_schema(schema: dict[str, object] | bool, text: bytes | msgspec.Raw) -> bool:  # noqa: FBT001 - as above
+    """Whether a schema may be compiled in the dispatch thread: `text` is its JSON. Raises `SchemaError`."""
+    return len(text) <= LIGHT_SCHEMA_BYTES and bound_schema(schema) <= LIGHT_PATTERNS
+
+
 def light_size(check: Check) -> int:
     """So many bytes are light under a check, whatever they are."""
-    return 0 if check.patterns else LIGHT // check.weight
+    return 0 if check.patterns else min(LIGHT // check.weight, LIGHT_NUMBERS_BYTES)
 
 
 def is_light(text: bytes | bytearray | msgspec.Raw, check: Check) -> bool:
@@ -178,8 +195,22 @@ def is_light(text: bytes | bytearray | msgspec.Raw, check: Check) -> bool:
         return False
     # Raw text cannot be searched, and so much is quickly copied.
     found = bytes(text) if isinstance(text, msgspec.Raw) else text
-    parts = 1 + found.count(b",") + found.count(b"[") + found.count(b"{")
-    return parts * check.weight <= LIGHT
+    return parts_of(found) * check.weight <= LIGHT
+
+
+def parts_of(text: bytes | bytearray) -> int:
+    """So many parts the value of a JSON text has at most; a number that is dear counts for `DEAR` of them."""
+    parts = 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
+    return parts if parts > LIGHT else parts + DEAR * _dear_numbers(text)
+
+
+def _dear_numbers(text: bytes | bytearray) -> int:
+    """How many numbers, or parts of a long one, take a hundred times as long as others; of texts some may be taken."""
+    alike = text.translate(_ALIKE)
+    # Far quicker than the search: most texts have none.
+    if not any(each in alike for each in (b"0e00", b"0e+00", b"0" * 19)):
+        return 0
+    return len(_DEAR_NUMBER.findall(text))
 
 
 def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - a boolean is a JSON Schema
@@ -193,7 +224,8 @@ def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - 
         raise SchemaError("the schema has too many references to identifiers") from error
     if unfolding.applied > MAX_UNFOLDED:
         raise SchemaError(f"the schema unfolds to too much: to more than {MAX_UNFOLDED} subschemas at one place")
-    most = 0 if unfolding.multiplies else MAX_EXPLAINED // max(1, unfolding.applied)
+    # Each name that is required and missing is an error of its own.
+    most = 0 if unfolding.multiplies else MAX_EXPLAINED // max(1, unfolding.applied, unfolding.weight // 16)
     branches = unfolding.multiplies or unfolding.has_unions
     try:
         compiled = Compiled(schema, validator_of(schema), most, branches, unfolding.parts + patterns)
@@ -225,13 +257,13 @@ def check_of(schemas: bytes) -> Check:
 
 
 def bound_schema(schema: object) -> int:
-    """How many characters of patterns a schema has.
+    """What the patterns of a schema cost (`patterns.cost_of`), and what it asks of encoded texts likewise.
 
     Raises `SchemaError` where it is no JSON, too deep, too large, or has too much in its patterns.
     """
     if not isinstance(schema, dict | bool):
         raise SchemaError("a schema is an object or a boolean")
-    patterns = 0
+    patterns = characters = 0
     parts = 0
     waiting: list[tuple[object, int]] = [(schema, 1)]
     while waiting:
@@ -244,13 +276,16 @@ def bound_schema(schema: object) -> int:
             if depth > MAX_SCHEMA_DEPTH:
                 raise SchemaError(f"the schema is nested deeper than {MAX_SCHEMA_DEPTH}")
             if isinstance(node, dict):
-                patterns += _patterns_in(node)
+                found = _patterns_in(node)
+                characters += sum(map(len, found))
+                patterns += sum(map(cost_of, found)) if characters <= MAX_PATTERNS else 0
+                patterns += _CONTENT_COST * len(node.keys() & {"contentEncoding", "contentMediaType"})
             waiting.extend((child, depth + 1) for child in (node.values() if isinstance(node, dict) else node))
         elif not (node is None or isinstance(node, str | int | float)) or (
             isinstance(node, float) and not isfinite(node)
         ):
             raise SchemaError(f"the schema holds what JSON has not: {type(node).__name__}")
-    if patterns > MAX_PATTERNS:
+    if characters > MAX_PATTERNS:
         raise SchemaError(f"the schema's patterns have more than {MAX_PATTERNS} characters together")
     try:
         size = len(msgspec.json.encode(schema))
@@ -261,18 +296,18 @@ def bound_schema(schema: object) -> int:
     return patterns
 
 
-def _patterns_in(node: dict[object, object]) -> int:
-    """How many characters of patterns this object has itself."""
+def _patterns_in(node: dict[object, object]) -> list[str]:
+    """The patterns that this object has itself."""
     found = [node.get("pattern")]
     by_pattern = node.get("patternProperties")
     if isinstance(by_pattern, dict):
         found.extend(by_pattern)
-    lengths = [len(pattern) for pattern in found if isinstance(pattern, str)]
-    if lengths and max(lengths) > MAX_PATTERN:
+    patterns = [pattern for pattern in found if isinstance(pattern, str)]
+    if any(len(pattern) > MAX_PATTERN for pattern in patterns):
         raise SchemaError(f"a pattern has more than {MAX_PATTERN} characters")
     if not all(isinstance(key, str) for key in node):
         raise SchemaError("the schema has a key that is no string")
-    return sum(lengths)
+    return patterns
 
 
 ACCEPT: Final = Check([])

@@ -106,6 +106,9 @@ async def test_what_could_end_an_agents_line_is_not_in_what_it_is_sent() -> None
         (ELICITATION, b'{"a":' * 2000 + b"1" + b"}" * 2000, "The params cannot be read"),
         (ELICITATION, b'{"mode":"url","url":"https://a.example"}', "Only the mode form is offered"),
         (SAMPLING, b'{"messages":[],"tools":[{}]}', "Sampling with tools is not offered"),
+        (SAMPLING, b'{"a":[' + b"1," * 20_000 + b"1]}", "The params have too many parts"),
+        (SAMPLING, b'{"a":[' + b"1e308," * 200 + b"1]}", "The params have too many parts"),
+        (SAMPLING, b'{"a":"' + b"\\n" * 300_000 + b'"}', "The params have too many parts"),
         (SAMPLING, b'{"a":"' + b"x" * MAX_PARAMS_BYTES + b'"}', "The params are larger than 1048576 bytes"),
     ],
 )
@@ -164,6 +167,15 @@ async def test_an_answer_without_a_result_or_a_refusal_is_malformed() -> None:
     assert [each["error"] for each in talk.answers] == [
         {"code": -32603, "message": "The agent's answer has not the form that the request needs"}
     ]
+
+
+async def test_an_answer_of_too_many_parts_is_malformed() -> None:
+    agent = Agent("sampling")
+    talk = Talk(agent)
+    talk.request(SAMPLING)
+    sampled = msgspec.json.encode(SAMPLED)[:-1] + b',"more":[' + b"1e308," * 200 + b"1]}"
+    agent.told[0](AskResp("q1", result=Raw(sampled)))
+    assert talk.answers == [error(-32603, "The agent's answer has not the form that the request needs")]
 
 
 async def test_a_session_that_ends_tells_the_server_that_waits() -> None:

@@ -104,6 +104,11 @@ def test_an_argument_is_found_at_its_depth() -> None:
     assert param_headers(params, b'{"x":{"y":"deep"}}') == [("Mcp-Param-A", "deep")]
 
 
+def test_what_stands_beside_an_argument_is_not_decoded() -> None:
+    beside = b'"other":[1e999],"other":{"region":2}'
+    assert param_headers(REGION, b'{"region":"eu",' + beside + b"}") == [("Mcp-Param-Region", "eu")]
+
+
 def test_arguments_are_not_read_where_no_header_repeats_any() -> None:
     assert param_headers((), b"no JSON at all") == []
 
@@ -159,6 +164,13 @@ def test_a_mark_that_is_no_name_of_a_header_is_not_allowed(name: object) -> None
 def test_only_texts_integers_and_booleans_may_be_marked(type_: object) -> None:
     with pytest.raises(ParamHeaderError, match="neither string nor integer nor boolean"):
         read_param_headers(having(region={"type": type_, "x-mcp-header": "Region"}))
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb"])
+def test_a_property_whose_name_cannot_be_read_alone_has_no_header(name: str) -> None:
+    marked = {"type": "string", "x-mcp-header": "A"}
+    with pytest.raises(ParamHeaderError, match="a name with a quote"):
+        read_param_headers({"properties": {name: marked}})
 
 
 def test_two_marks_must_differ_by_more_than_their_case() -> None:

@@ -14,6 +14,7 @@ from tooldispatchd.providers.mcp.listing import (
     MAX_TTL_S,
     MAX_WARNINGS,
     Listing,
+    is_light_tool,
 )
 
 
@@ -220,3 +221,19 @@ def test_a_name_with_control_characters_is_left_out_and_shown_escaped(name: str)
 
 
 # --- arguments in headers --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schemas", "is_light"),
+    [
+        (b'"inputSchema":{"pattern":"^[a-z]{1,64}$"},"outputSchema":null', True),
+        (b'"inputSchema":{"properties":{"content":{"type":"string"}}},"outputSchema":{}', True),
+        (b'"inputSchema":{"pattern":".{1000}"}', False),
+        (b'"inputSchema":{"\\u0070\\u0061ttern":".{1000}"}', False),
+        (b'"inputSchema":{"pattern":".{200}"},"outputSchema":{"pattern":".{200}"}', False),
+        (b'"inputSchema":{"pattern":".{1000}"},"outputSchema":7', False),
+        (b'"inputSchema":{"enum":[' + b"1e308," * 200 + b"1]}", False),
+    ],
+)
+def test_a_tool_is_light_where_its_schemas_are_quickly_compiled(schemas: bytes, *, is_light: bool) -> None:
+    assert is_light_tool(Raw(b'{"name":"t",' + schemas + b"}")) is is_light

@@ -16,7 +16,7 @@ from tooldispatchd.checkers.pool import Running
 from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
-from tooldispatchd.providers.mcp.listing import LIGHT_PAGE_BYTES, LIGHT_TOOL_BYTES, MAX_PAGE_BYTES, Listing
+from tooldispatchd.providers.mcp.listing import LIGHT_PAGE_BYTES, MAX_PAGE_BYTES, Listing, is_light_tool
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, error_in, error_words
 from tooldispatchd.providers.mcp.negotiation import (
@@ -176,8 +176,8 @@ class Handshake:
         """Read the tools in short turns, between which the handshake's limit and the end of the server are noticed."""
         turn_ends = trio.current_time() + LISTING_TURN_S
         for raw in raws:
-            if len(raw) > LIGHT_TOOL_BYTES:
-                await listing.add_large(raw, self._talk.checkers)
+            if not is_light_tool(raw):
+                await listing.add_heavy(raw, self._talk.checkers)
             else:
                 listing.add(raw)
             if trio.current_time() >= turn_ends:

@@ -10,7 +10,8 @@ meant. A tool with any other mark is not to be used over HTTP.
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -32,6 +33,9 @@ _PLAIN: Final = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 _ENCODED: Final = re.compile(r"=\?base64\?.*\?=", re.IGNORECASE)
 
 _decode: Final = msgspec.json.Decoder().decode
+_ABSENT: Final = Raw(b"")
+
+Path = tuple[str, ...]
 
 
 def encode_value(value: str) -> str:
@@ -53,29 +57,50 @@ def name_in(method: str, params: dict[str, object]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def param_headers(params: tuple[tuple[str, tuple[str, ...]], ...], arguments: Text) -> list[tuple[str, str]]:
+def param_headers(params: tuple[tuple[str, Path], ...], arguments: Text) -> list[tuple[str, str]]:
     """The headers that repeat some of a tool's `arguments` (a JSON object): each header's name, and the path to it.
 
     An argument that is absent, null, or neither text, number nor boolean has no header.
     """
-    if not params:
-        return []
+    found: dict[str, str] = {}
+    _find(dict(params), arguments, found)
+    return [(header, found[header]) for header, _ in params if header in found]
+
+
+def _find(paths: dict[str, Path], text: Text, found: dict[str, str]) -> None:
+    """Add to `found` what headers say of the values in `text` to which these paths lead.
+
+    Nothing else is decoded, for it may be as large as a line.
+    """
+    for header, path in paths.items():
+        value = None if path else _rendered(text)
+        if value is not None:
+            found[header] = encode_value(value)
+    steps = tuple(dict.fromkeys(path[0] for path in paths.values() if path))
     try:
-        given = _decode(arguments)
+        members = _reader(steps)(text) if steps else ()
     except DECODE_ERRORS:
-        return []
-    headers: list[tuple[str, str]] = []
-    for header, path in params:
-        value: object = given
-        for step in path:
-            value = value.get(step) if isinstance(value, dict) else None
-        text = _rendered(value)
-        if text is not None:
-            headers.append((header, encode_value(text)))
-    return headers
+        return
+    for step, member in zip(steps, members, strict=True):
+        if member:
+            _find({header: path[1:] for header, path in paths.items() if path[:1] == (step,)}, member, found)
 
 
-def _rendered(value: object) -> str | None:
+# As many as there are tools with such arguments.
+@lru_cache(maxsize=256)
+def _reader(names: tuple[str, ...]) -> Callable[[Text], tuple[Raw, ...]]:
+    """What reads these members of an object, empty where they are not there, and passes over all others."""
+    fields = [(f"member_{number}", Raw, _ABSENT) for number in range(len(names))]
+    rename = {field: name for (field, _, _), name in zip(fields, names, strict=True)}
+    decode = msgspec.json.Decoder(msgspec.defstruct("Arguments", fields, rename=rename)).decode
+    return lambda text: msgspec.structs.astuple(decode(text))
+
+
+def _rendered(text: Text) -> str | None:
+    try:
+        value = None if bytes(memoryview(text)[:1]) in {b"{", b"["} else _decode(text)
+    except DECODE_ERRORS:
+        return None
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -96,6 +121,8 @@ MARK: Final = "x-mcp-header"
 
 # RFC 9110, section 5.6.2: `token`.
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# What a decoder of some members alone does not take as a name.
+_UNREADABLE: Final = re.compile(r'["\\\x00-\x1f]')
 # A number has many spellings, and its header just one.
 _TYPES: Final = frozenset({"string", "integer", "boolean"})
 
@@ -119,7 +146,6 @@ _SCHEMAS: Final = frozenset(
 _LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _MAPS: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties"})
 
-Path = tuple[str, ...]
 MAX_SHOWN: Final = 80
 
 
@@ -148,6 +174,8 @@ def read_param_headers(input_schema: dict[str, object]) -> tuple[tuple[str, Path
             raise ParamHeaderError(where, f"has an {MARK} that is no name of a header")
         if not isinstance(type_, str) or type_ not in _TYPES:
             raise ParamHeaderError(where, f"has an {MARK} and is neither string nor integer nor boolean")
+        if any(map(_UNREADABLE.search, path)):
+            raise ParamHeaderError(where, f"has an {MARK} and a name with a quote, a backslash or a control character")
         if name.lower() in found:
             raise ParamHeaderError(where, f"has the {MARK} {name[:MAX_SHOWN]!a} of another property")
         found[name.lower()] = (PARAM_PREFIX + name, path)

@@ -16,12 +16,17 @@ from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.globs import NameList, insisted
 from tooldispatchd.catalog.names import is_server_tool_name, nearest
 from tooldispatchd.catalog.schemas import (
+    ACCEPT,
+    LIGHT_PATTERNS,
+    LIGHT_SCHEMA_BYTES,
     MAX_SCHEMA_BYTES,
     Check,
     DistantCheck,
     ExternalReferenceError,
     SchemaError,
+    bound_schema,
     compile_check,
+    is_light,
 )
 from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.mcp.greeting import is_complete
@@ -35,17 +40,15 @@ MAX_TOOLS: Final = 1000
 MAX_PAGE_BYTES: Final = 4 * 1024 * 1024
 # Two schemas of the largest size, and a description.
 MAX_TOOL_BYTES: Final = 640 * 1024
-# What is larger is compiled by a checker: here it would take over four milliseconds.
-LIGHT_TOOL_BYTES: Final = 8 * 1024
 # What is larger is cut into its tools by a checker.
 LIGHT_PAGE_BYTES: Final = 64 * 1024
 # A page holds a tool at least, so this many pages hold all that is taken.
 MAX_PAGES: Final = MAX_TOOLS
 # Of all tools that are wanted: a thousand of 4 KiB. Decoded and compiled they take some forty times as much.
 MAX_LIST_BYTES: Final = 4 * 1024 * 1024
-# Measured: what a byte of a tool's entry takes once its schemas are decoded and compiled, and a character of a pattern.
+# Measured: what a byte of a tool's entry takes once its schemas are decoded and compiled, and a state of a pattern.
 COMPILED_BYTES: Final = 40
-PATTERN_CHAR_BYTES: Final = 400
+PATTERN_STATE_BYTES: Final = 400
 # All descriptions go into every model request; one of this size is a mistake already.
 MAX_DESCRIPTION_CHARS: Final = 64 * 1024
 # A name for people, and four yes or no about the tool with a title of their own: longer annotations are something else.
@@ -182,8 +185,11 @@ class Listing:
         self._cursors.add(page.cursor)
         return page.tools, page.cursor
 
-    async def add_large(self, raw: Raw, checkers: Running) -> None:
-        """As `add`; a checker says first whether its schemas can be used, which are compiled nowhere else."""
+    async def add_heavy(self, raw: Raw, checkers: Running) -> None:
+        """As `add`, for what is not `is_light_tool`: a checker says first whether its schemas can be used.
+
+        They are compiled nowhere else.
+        """
         if len(raw) > MAX_TOOL_BYTES:
             self._warn(f"a listed tool is larger than {MAX_TOOL_BYTES} bytes")
             return
@@ -198,8 +204,8 @@ class Listing:
                 why = f"its schemas cannot be compiled: {error.why}"
         self.add(raw, why=why)
 
-    def add(self, raw: Raw, *, why: str = "") -> None:
-        """Take one listed tool, or warn of why not: `why`, where it is known already."""
+    def add(self, raw: Raw, *, why: str | None = None) -> None:
+        """Take one listed tool, or warn of why not: `why` where a checker has tried it, else by compiling it here."""
         try:
             name = _decode_named(raw).name
         except DECODE_ERRORS:
@@ -273,6 +279,24 @@ class Listing:
             self._unshown += 1
 
 
+def is_light_tool(raw: Raw) -> bool:
+    """Whether the schemas of a listed tool may be compiled in the dispatch thread."""
+    if len(raw) > LIGHT_SCHEMA_BYTES or not is_light(raw, ACCEPT):
+        return False
+    text = bytes(raw)
+    # Nearly all tools are without; what is written with escapes may have any name.
+    if b"attern" not in text and b"content" not in text and b"\\u" not in text:
+        return True
+    try:
+        listed = _decode_listed(raw)
+        raws = (each for each in (listed.input_schema, listed.output_schema) if each and bytes(each) != b"null")
+        schemas = [_decode_schema(each) for each in raws]
+        return sum(map(bound_schema, schemas)) <= LIGHT_PATTERNS
+    except (*DECODE_ERRORS, SchemaError):
+        # What is wrong with one may be found after the other has been compiled.
+        return False
+
+
 def _ttl_s(ttl_ms: Raw | UnsetType) -> float:
     """Seconds, within bounds; 0 where the server says nothing, or nothing that is a time."""
     if isinstance(ttl_ms, UnsetType):
@@ -284,19 +308,19 @@ def _ttl_s(ttl_ms: Raw | UnsetType) -> float:
     return min(max(said / 1000, 0.0), MAX_TTL_S)
 
 
-def _read_tool(raw: Raw, share: Share, *, has_headers: bool, why: str) -> McpTool:
+def _read_tool(raw: Raw, share: Share, *, has_headers: bool, why: str | None) -> McpTool:
     """The tool of an entry: one that is there, or a new one, which is held on `share` for as long as it lives."""
     if why:
         raise ToolError(why)
     digest = _digest(raw, has_headers=has_headers)
     tool = _shared.get(digest)
     if tool is None:
-        compile_schema = compile_check if len(raw) <= LIGHT_TOOL_BYTES else DistantCheck
+        compile_schema = compile_check if why is None else DistantCheck
         size = COMPILED_BYTES * len(raw)
         # Before it is compiled too: a thousand that are then refused would take their time.
         if share.has_room(size):
             tool = _compile_tool(raw, has_headers=has_headers, compile_schema=compile_schema)
-            size += PATTERN_CHAR_BYTES * (tool.input.patterns + (0 if tool.output is None else tool.output.patterns))
+            size += PATTERN_STATE_BYTES * (tool.input.patterns + (0 if tool.output is None else tool.output.patterns))
         if tool is None or not share.draw(size):
             raise ToolError("its schemas take more than limits.buffered_bytes has room for")
         _shared[digest] = tool

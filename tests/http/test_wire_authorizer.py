@@ -34,6 +34,9 @@ class Tokens:
         self.token = self.next_token
         return await self.credentials(wire)
 
+    def refused(self, headers: Mapping[str, str]) -> None:
+        pass
+
 
 async def guarded(peer: Peer) -> None:
     """Give `/token` to anybody, and the rest to who has it."""

@@ -48,8 +48,8 @@ _REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRAC
 class Authorizer(Protocol):
     """The source of credentials for the server's own origin, where the configuration does not hold them.
 
-    Both may send requests of their own with `wire.fetch`, and raise `WireError`, which ends the exchange. Any number of
-    exchanges ask at the same time.
+    The first two may send requests of their own with `wire.fetch`, and all raise `WireError`, which ends the
+    exchange. Any number of exchanges ask at the same time.
     """
 
     async def credentials(self, wire: "HttpWire") -> Headers:
@@ -57,6 +57,9 @@ class Authorizer(Protocol):
 
     async def challenged(self, status: int, headers: Mapping[str, str], wire: "HttpWire") -> Headers | None:
         """The server answered 401 or 403 (`headers` in lower case): those for one more attempt; None to let it be."""
+
+    def refused(self, headers: Mapping[str, str]) -> None:
+        """The server's last answer is 403: raise `WireError` where its `headers` say more than the status."""
 
 
 # The log of a step: the event, and its fields as keywords.
@@ -189,10 +192,17 @@ class HttpWire:
             reply.close()
             self._put_back(reply)
             raise
-        if again is None:
-            return reply
-        await self._leave(reply)
-        return await self._followed(place, method, headers, [*own, *again], body, may_leave=may_leave)
+        if again is not None:
+            await self._leave(reply)
+            reply = await self._followed(place, method, headers, [*own, *again], body, may_leave=may_leave)
+        if reply.status == 403 and reply.origin == self._own.origin:
+            try:
+                self._authorizer.refused(reply.headers)
+            except WireError:
+                reply.close()
+                self._put_back(reply)
+                raise
+        return reply
 
     async def _followed(
         self, place: HttpTarget, method: str, headers: Headers, given: Headers, body: Text, *, may_leave: bool

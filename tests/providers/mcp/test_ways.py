@@ -90,6 +90,9 @@ class Token:
     async def challenged(self, status: int, headers: Mapping[str, str], wire: HttpWire) -> None:
         return None
 
+    def refused(self, headers: Mapping[str, str]) -> None:
+        pass
+
 
 class Tokens:
     """Has a token for the server `far`, and for no other."""

@@ -95,6 +95,9 @@ class EndpointAuthorizer:
         token = self._tokens.access_token
         return None if token == refused else bearer(token)
 
+    def refused(self, headers: Mapping[str, str]) -> None:
+        """Leave it to the status."""
+
     async def _obtain(self) -> None:
         steps = self._refresh if self._oauth.grant == REFRESH_TOKEN else self._ask_as_client
         await carry_through(steps, FLOW_S, lambda: True)

@@ -35,7 +35,7 @@ from tooldispatchd.providers.mcp.messages import (
 )
 from tooldispatchd.providers.mcp.server import McpTool, Server, too_large
 from tooldispatchd.providers.updates import INTERVAL_S, Held
-from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.lines import END_BYTES, HEAD_BYTES, LineCutter, LongLine, Text
 
 # Messages of a batch, or lines of a chunk, between two turns of the loop: a chunk may hold some ten thousand of them.
@@ -43,6 +43,8 @@ MESSAGES_PER_TURN: Final = 128
 # A program that has written so many lines and no message is no server; one that starts may write some hundred.
 MAX_STRAY_LINES: Final = 10_000
 MAX_STRAY_CHARS: Final = 80
+# A server that answers so has turned the request away and begun nothing.
+_REFUSED: Final = frozenset({401, 403})
 
 
 class PendingCall:
@@ -280,7 +282,9 @@ class Answers:
         entry = self.pending.take(number)
         if isinstance(entry, PendingCall):
             self.has_completed = True
-            entry.finish(fault)
+            is_refused = fault.code is Code.SERVER_UNAVAILABLE and fault.extras.get("http_status") in _REFUSED
+            # Before a later round the server had begun.
+            entry.finish(fault.ran(may_have=False) if is_refused and not entry.rounds else fault)
         elif entry is not None:
             self._reply(entry, fault)
 

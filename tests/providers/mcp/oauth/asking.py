@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
+import pytest
 import trio
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 from tests.providers.mcp.recording import Recording
 from tests.servers.authorization_server import OAuthServer
 from tooldispatchd.catalog.masker import Masker
+from tooldispatchd.http.oauth.refusals import AuthorizationError
 from tooldispatchd.http.oauth.tokens import TokenStore
 from tooldispatchd.http.reach import OAuth, Reach
 from tooldispatchd.http.wire import HttpWire
@@ -131,3 +133,10 @@ async def call(wire: HttpWire) -> int:
     async with wire.exchange("POST", [("Content-Type", "application/json")], b'{"id":1}') as reply:
         await reply.read(1 << 20)
         return reply.status
+
+
+async def refused_for(scope: str, wire: HttpWire) -> None:
+    """Make one request that the server turns away for `scope`."""
+    with pytest.raises(AuthorizationError) as caught:
+        await call(wire)
+    assert caught.value.extras == {"http_status": 403, "missing_scopes": [scope]}

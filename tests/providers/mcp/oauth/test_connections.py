@@ -88,7 +88,13 @@ async def test_a_call_that_needs_more_than_was_granted_fails_alone(tmp_path: Pat
     assert isinstance(fault, Fault)
     assert fault.code is Code.SERVER_UNAVAILABLE
     why = "it needs a login for another scope (write): run tooldispatchd login docs"
-    assert fault.extras == {"server": "docs", "reason": why, "http_status": 403, "missing_scopes": ["write"]}
+    assert fault.extras == {
+        "server": "docs",
+        "reason": why,
+        "ran": "no",
+        "http_status": 403,
+        "missing_scopes": ["write"],
+    }
     assert token not in fault.content()
 
 
@@ -114,8 +120,36 @@ async def test_a_call_that_is_refused_for_a_scope_it_has_fails_alone(tmp_path: P
             assert await other.text() == "it was called"
             assert await one.text() == "it was called"
     assert isinstance(fault, Fault)
-    assert fault.code is Code.TOOL_FAILED
-    assert fault.extras["reason"] == "the server refused the credentials (HTTP 403)"
+    assert fault.code is Code.SERVER_UNAVAILABLE
+    why = "the server refused its token for want of the scope write, although it was granted (HTTP 403)"
+    assert fault.extras == {
+        "server": "docs",
+        "reason": why,
+        "ran": "no",
+        "http_status": 403,
+        "missing_scopes": ["write"],
+    }
+
+
+async def test_a_step_up_that_a_client_is_not_granted_names_the_scopes_that_are_missing(tmp_path: Path) -> None:
+    server, daemon = OAuthServer(), Daemon(tmp_path)
+    server.secrets["daemon"] = "secret-of-client"
+    server.granted_scope = "tools"
+    async with serving(server), connected(daemon, server, SECRET) as session:
+        server.needed_scope = "tools write"
+        fault = await session.call()
+        server.needed_scope = "tools"
+        assert await session.text() == "it was called"
+    assert isinstance(fault, Fault)
+    assert fault.code is Code.SERVER_UNAVAILABLE
+    why = "the server refused its token for want of the scope write (HTTP 403)"
+    assert fault.extras == {
+        "server": "docs",
+        "reason": why,
+        "ran": "no",
+        "http_status": 403,
+        "missing_scopes": ["write"],
+    }
 
 
 async def test_a_login_that_is_over_makes_the_server_unavailable_for_that_call(tmp_path: Path) -> None:
@@ -127,7 +161,7 @@ async def test_a_login_that_is_over_makes_the_server_unavailable_for_that_call(t
             fault = await session.call()
     assert isinstance(fault, Fault)
     assert fault.code is Code.SERVER_UNAVAILABLE
-    assert fault.extras == {"server": "docs", "reason": LOGIN, "http_status": 401}
+    assert fault.extras == {"server": "docs", "reason": LOGIN, "ran": "no", "http_status": 401}
 
 
 @asynccontextmanager

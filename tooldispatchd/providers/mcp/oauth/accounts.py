@@ -28,7 +28,7 @@ from tooldispatchd.providers.mcp.logmessages import BoundLog
 from tooldispatchd.providers.mcp.oauth.documents import MAX_HEADER, Challenge, missing_scopes, read_challenge, union
 from tooldispatchd.providers.mcp.oauth.flow import OAuthFlow
 from tooldispatchd.providers.mcp.oauth.grants import Grant, entry_name
-from tooldispatchd.providers.mcp.oauth.refusals import login_needed
+from tooldispatchd.providers.mcp.oauth.refusals import login_needed, scopes_refused
 from tooldispatchd.providers.mcp.server import Server
 
 # Different reasons logged for one account between two tokens: a server may want other scopes each time.
@@ -90,6 +90,12 @@ class OAuthAuthorizer:
             return None
         token = await self._account.answer(challenge, self._name, wire, refused=_used.get())
         return None if token is None else bearer(token)
+
+    def refused(self, headers: Mapping[str, str]) -> None:
+        """Raise `AuthorizationError` for a step-up that no other token answers."""
+        challenge = read_challenge(403, headers.get("www-authenticate", ""))
+        if challenge.asks_for_more:
+            raise self._account.too_narrow(challenge)
 
 
 class OAuthAccount:
@@ -155,6 +161,10 @@ class OAuthAccount:
             raise
         self._answered = challenge
         return None if token == refused else token
+
+    def too_narrow(self, challenge: Challenge) -> AuthorizationError:
+        """The server's refusal for the scopes of `challenge`, with whatever token there is."""
+        return scopes_refused(challenge.scope, granted=self._grant.scope)
 
     async def _share(self, get: Callable[[], Awaitable[None]], *, refused: str | None) -> str | None:
         """Run one flow for all tasks that wait for another token than the `refused` one."""

@@ -159,6 +159,9 @@ class _Probe:
         self.challenge = self.challenge or read_challenge(status, headers.get("www-authenticate", ""))
         return None
 
+    def refused(self, headers: Mapping[str, str]) -> None:
+        """Leave it to the status."""
+
 
 # A login has one connection at a time, and the process does nothing else.
 LOGIN_BYTES: Final = 512 * 1024 * 1024

@@ -145,6 +145,8 @@ ModuleNotFoundError: No module named 'nosuch'
         ("  x No solution\n  ╰─▶ because x was not found\n", "╰─▶ because x was not found"),
         (NPM, "404 Not Found - GET https://npm.example/nosuch - Not found"),
         (OLD_NPM, "enoent Could not read package.json"),
+        ("no key set\nnpm notice\nnpm notice New version of npm\nnpm notice\n", "no key set"),
+        ("npm notice\n", ""),
         (NODE, "Error: Cannot find module '/srv/x.js'"),
         (PYTHON, "ModuleNotFoundError: No module named 'nosuch'"),
     ],

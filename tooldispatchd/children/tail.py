@@ -79,9 +79,9 @@ def telling_line(text: str) -> str:
     """The line of a program's stderr that says most of why it failed, "" where there is none.
 
     The last one that complains; by its indentation a traceback's own lines are none. npm complains from its first line
-    on, and last of all names a file.
+    on, and last of all names a file; its notices tell of itself.
     """
-    lines = [line for line in _COLOURS.sub("", text).splitlines() if line.strip()]
+    lines = [line for line in _COLOURS.sub("", text).splitlines() if line.strip() and not line.startswith("npm notice")]
     npm = [line[found.end() :] for line in lines if (found := _NPM.match(line))]
     if npm:
         return next((line for line in npm if _COMPLAINT.search(line)), npm[0]).strip()

@@ -281,7 +281,10 @@ def test_a_secret_in_a_file_with_variables_that_others_may_read_is_a_warning_abo
     (tmp_path / ".env").write_text("GITHUB_TOKEN=s3cret")
     (tmp_path / ".env").chmod(0o644)
     document = {"mcpServers": {"a": {"command": "x", "envFile": ".env"}}}
-    assert load(tmp_path, document).warnings == ("mcp.a.env.GITHUB_TOKEN: others may read this file (mode 0644)",)
+    file = tmp_path / ".env"
+    assert load(tmp_path, document).warnings == (
+        f"mcp.a.env.GITHUB_TOKEN: others may read {file} (mode 0644): chmod 600 {file}",
+    )
     (tmp_path / ".env").chmod(0o600)
     assert load(tmp_path, document).warnings == ()
 

@@ -96,7 +96,7 @@ def test_an_input_that_is_no_json_is_a_mistake_of_usage(daemon: Daemon) -> None:
 def test_an_unknown_profile_is_a_mistake_of_usage(daemon: Daemon) -> None:
     ended = call("echo", "1", "--profile", "nobody", "--socket", str(daemon.path))
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "tooldispatchd: unknown_profile: no such profile\n"
+    assert ended.stderr == "tooldispatchd: unknown_profile: no such profile: nobody\n"
 
 
 def test_a_socket_that_is_not_there_has_exit_code_3(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_an_unknown_profile_is_a_mistake_of_usage(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("[agents.default]\n")
     ended = finish(tmp_path, "--profile", "nobody", "--config", "c.toml", "--", "echo", "started")
     assert (ended.returncode, ended.stdout) == (2, b"")
-    assert ended.stderr == b"tooldispatchd: unknown_profile: no such profile\n"
+    assert ended.stderr == b"tooldispatchd: unknown_profile: no such profile: nobody\n"
 
 
 def test_a_wrong_token_has_exit_code_3(tmp_path: Path, daemon: Daemon) -> None:

@@ -107,7 +107,7 @@ def test_the_daemons_own_user_is_told_of_a_typing_mistake_in_a_profile(tmp_path:
     with daemon_on(tmp_path, config) as daemon:
         ended = tools("--profile", "opertor", "--socket", str(daemon.path))
         closed = tools("--profile", "operator", "--socket", str(daemon.path))
-    assert ended.stderr == "tooldispatchd: unknown_profile: no such profile; did you mean operator?\n"
+    assert ended.stderr == "tooldispatchd: unknown_profile: no such profile: opertor; did you mean operator?\n"
     assert (ended.returncode, closed.returncode) == (2, 3)
 
 

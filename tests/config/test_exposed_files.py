@@ -41,13 +41,32 @@ def test_secrets_that_stand_in_a_file_that_others_may_read_are_warnings(tmp_path
     assert warnings(config) == set()
     config.chmod(0o644)
     own = {
-        f"{place}: others may read this file (mode 0644)"
+        f"{place}: others may read this file (mode 0644): chmod 600 {config}"
         for place in ("agents.a.token", "mcp.docs.headers.X-Api-Key", "tools.t.env.GITHUB_TOKEN")
     }
     assert warnings(config) == own
     foreign.chmod(0o604)
-    assert warnings(config) == own | {"mcp.git.env.API_KEY: others may read this file (mode 0604)"}
+    assert warnings(config) == own | {
+        f"mcp.git.env.API_KEY: others may read {foreign} (mode 0604): chmod 600 {foreign}"
+    }
     assert not any("hunter2" in warning for warning in warnings(config))
+
+
+def test_a_secret_that_is_a_part_of_a_text_is_told_of_too(tmp_path: Path) -> None:
+    config = tmp_path / "t.toml"
+    config.write_text("""\
+[mcp.a]
+command = "true"
+args = ["--api-key", "sk-1", "--token=sk-2", "--max-tokens", "100", "--ssl-key", "/k.pem", "--key", "${TOKEN}"]
+env = { GITHUB_PAT = "p", DB_URL = "postgres://ann:hunter2@db/x", CLEAR = "http://ann@db/", MY_PATH = "/x" }
+[mcp.b]
+command = "true"
+env = { DB_URL = "postgres://ann:${TOKEN}@db/x" }
+""")
+    config.chmod(0o644)
+    assert {warning.partition(":")[0] for warning in warnings(config)} == {
+        *("mcp.a.args[1]", "mcp.a.args[2]", "mcp.a.env.GITHUB_PAT", "mcp.a.env.DB_URL")
+    }
 
 
 def report_of(config: Path) -> str:

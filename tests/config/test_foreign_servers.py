@@ -102,6 +102,10 @@ def test_a_set_of_characters_is_no_pattern_and_an_error(tmp_path: Path, key: str
         ({"disabled": True, "enabled": True}, False),
         ({"disabled": False, "enabled": False}, False),
         ({"disabled": False}, True),
+        # As Cherry Studio writes it.
+        ({"isActive": False}, False),
+        ({"isActive": True}, True),
+        ({"active": False, "enabled": True}, False),
     ],
 )
 def test_a_server_that_is_switched_off_is_off(tmp_path: Path, said: dict[str, bool], is_enabled: bool) -> None:
@@ -277,7 +281,10 @@ def test_a_secret_in_a_file_with_variables_that_others_may_read_is_a_warning_abo
     (tmp_path / ".env").write_text("GITHUB_TOKEN=s3cret")
     (tmp_path / ".env").chmod(0o644)
     document = {"mcpServers": {"a": {"command": "x", "envFile": ".env"}}}
-    assert load(tmp_path, document).warnings == ("mcp.a.env.GITHUB_TOKEN: others may read this file (mode 0644)",)
+    file = tmp_path / ".env"
+    assert load(tmp_path, document).warnings == (
+        f"mcp.a.env.GITHUB_TOKEN: others may read {file} (mode 0644): chmod 600 {file}",
+    )
     (tmp_path / ".env").chmod(0o600)
     assert load(tmp_path, document).warnings == ()
 
@@ -295,6 +302,8 @@ def test_the_file_of_a_server_that_is_off_is_not_read(tmp_path: Path) -> None:
         *("allow", "tools_allowed", "ToolsDenied", "deniedTools", "DISABLED", "disabled_tools"),
         *("exclude", "include-tools", "blockedTools", "readOnly", "read_only", "READ-ONLY"),
         *("requireApproval", "permissions", "restrictions", "toolFilter", "tools", "trust", "sandbox", "confirm"),
+        *("networkAccess", "omitResources", "without", "selected", "suppressWrites", "protectedPaths", "guardrails"),
+        *("configs", "localOnly", "accessPolicy"),
     ],
 )
 def test_an_unknown_key_that_could_restrict_is_an_error_that_says_how_to_go_on(tmp_path: Path, key: str) -> None:
@@ -319,19 +328,27 @@ def test_a_cache_is_taken_as_it_is_written_and_told_where_it_cannot_be_read(tmp_
 
 
 @pytest.mark.parametrize("key", ["autoApprove", "alwaysAllow"])
-def test_what_does_not_exist_here_yet_is_an_error_unless_it_is_empty(tmp_path: Path, key: str) -> None:
+def test_a_list_of_what_nobody_is_asked_about_is_an_error_that_says_how_to_ask(tmp_path: Path, key: str) -> None:
     document = {"mcpServers": {"a": {"command": "x", key: ["search"]}}}
     assert report_of(tmp_path, document) == (
-        f".mcp.json:5: mcp.a.{key}: not yet available\n    allowed: enabled = true in [mcp.a], to go without it"
+        f".mcp.json:5: mcp.a.{key}: here no tool is asked about unless approve says so\n"
+        '    allowed: approve in [mcp.a] ("always", "destructive", …), or enabled = true there, to ask about none'
     )
     assert server(tmp_path, {"command": "x", key: ["search"]}, "[mcp.a]\nenabled = true\n") == McpSpec(command="x")
+    asking = '[mcp.a]\napprove = "destructive"\n'
+    assert server(tmp_path, {"command": "x", key: ["search"]}, asking).approve == "destructive"
     empty: tuple[object, ...] = ([], "", 0, None, False)
     for nothing in empty:
         assert load(tmp_path, {"mcpServers": {"a": {"command": "x", key: nothing}}}).warnings == ()
 
 
 @pytest.mark.parametrize(
-    "key", ["timeout", "toolTimeout", "tool_call_timeout_ms", "description", "cache", "queue", "icon", "envFile"]
+    "key",
+    [
+        *("timeout", "toolTimeout", "tool_call_timeout_ms", "description", "cache", "queue", "icon", "envFile"),
+        *("type", "transport", "title", "logoUrl", "registryUrl", "serverInstructions", "accessToken"),
+        *("fileConfig", "selectedAuthType", "inputs", "version", "$schema", "startup", "longRunning", "provider"),
+    ],
 )
 def test_a_key_that_can_take_nothing_away_is_none_of_them(key: str) -> None:
     assert not may_restrict(key)

@@ -100,7 +100,11 @@ OWNED_HEADERS: Final = frozenset(
     }
 )
 _OWNED_PREFIXES: Final = ("mcp-param-", "sec-websocket-")
-_SECRET_NAME: Final = re.compile(r"auth|cookie|key|token|secret|password|credential", re.IGNORECASE)
+# A PAT is a personal access token; a path is none.
+_SENSITIVE: Final = r"auth|cookie|key|token|secret|password|credential|(?<![a-z])pat(?![a-z])"
+_SECRET_NAME: Final = re.compile(_SENSITIVE, re.IGNORECASE)
+# The name's end counts: `--max-tokens` and `--author` say something else.
+_SECRET_OPTION: Final = re.compile(rf"--?[a-z0-9_-]*(?:{_SENSITIVE})", re.IGNORECASE)
 _SOURCES: Final = '"token", "token_env" or "token_file"'
 # Which keys of `oauth` a grant needs, and which only one grant has.
 _NEEDED: Final = {
@@ -158,6 +162,11 @@ def credential_kinds(spec: McpSpec) -> list[str]:
 def may_be_secret(name: str) -> bool:
     """Whether the name of a header or a variable is one under which secrets stand."""
     return _SECRET_NAME.search(name) is not None
+
+
+def is_secret_option(word: str) -> bool:
+    """Whether a program's option is one behind which a secret stands, as `--api-key`."""
+    return _SECRET_OPTION.fullmatch(word) is not None
 
 
 def _has_secret_header(spec: McpSpec) -> bool:

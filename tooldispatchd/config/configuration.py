@@ -160,7 +160,7 @@ def load(
             *credentials.warnings,
             *made.warnings,
             *sources.servers.warnings,
-            *exposed_secrets(sources.table, sources.file_of),
+            *exposed_secrets(sources.table, sources.file_of, own=sources.path),
         ),
     )
     digest = hashlib.sha256(sources.text.encode()).hexdigest()

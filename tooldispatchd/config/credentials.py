@@ -9,6 +9,7 @@ report knows.
 import grp
 import pwd
 import re
+import shlex
 import stat
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,8 +24,15 @@ from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
 from tooldispatchd.catalog.rest.declared import ApiCredentials, RestApi, RestTool, secrets_in
 from tooldispatchd.catalog.restspecs import KEY_VALUES, PASSWORDS, REFRESH_TOKENS
-from tooldispatchd.catalog.secrecy import Spec, is_secret
-from tooldispatchd.catalog.servers import CLIENT_SECRETS, TOKENS, Binding, ServerCredentials, may_be_secret
+from tooldispatchd.catalog.secrecy import Spec, is_secret, is_shown
+from tooldispatchd.catalog.servers import (
+    CLIENT_SECRETS,
+    TOKENS,
+    Binding,
+    ServerCredentials,
+    is_secret_option,
+    may_be_secret,
+)
 from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
 from tooldispatchd.catalog.specs import Config
 from tooldispatchd.config.key_patterns import Pattern, Table, entries, places
@@ -69,6 +77,11 @@ _API_KEY: Final = re.compile(r"[\x20-\x7e]+")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 # RFC 7468, 2. The kind of the key is left to the library that signs with it.
 _PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*-----END ", re.DOTALL)
+
+# RFC 3986, 3.2.1. What a variable brings does not stand in the file.
+_URL_PASSWORD: Final = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/?#@:]*:(?!\$\{)[^\s/?#@]+@", re.IGNORECASE)
+# An option's value that names a file, is another option, or comes from a variable.
+_NO_SECRET: Final = re.compile(r"[-~/]|\.\.?/|$|.*\$\{")
 
 
 class AccountError(Exception):
@@ -271,20 +284,24 @@ def _checked(key: str, text: str) -> str:
     return text
 
 
-def exposed_secrets(table: Table, file_of: Callable[[Path], FilePath]) -> list[str]:
+def exposed_secrets(table: Table, file_of: Callable[[Path], FilePath], *, own: FilePath) -> list[str]:
     """A warning for each secret that stands in a file itself, as text, where others may read that.
 
-    `table` is as it was written, and `file_of` says where. Which headers and variables are secrets, their names tell.
+    `table` is as it was written, and `file_of` says where; `own` is the configuration's file. Which headers, variables
+    and options are secrets, their names tell, and of URLs their form.
     """
     said: list[str] = []
-    for path in _written(table):
+    for path in dict.fromkeys((*_written(table), *_within_texts(table))):
+        file = file_of(path)
         try:
-            mode = stat.S_IMODE(file_of(path).stat().st_mode)
+            mode = stat.S_IMODE(file.stat().st_mode)
         except OSError:
             # It was deleted after it was read.
             continue
         if mode & stat.S_IROTH:
-            said.append(f"{_dotted(path)}: others may read this file (mode {mode:04o})")
+            what = "this file" if file == own else str(file)
+            advice = f"chmod 600 {shlex.quote(str(file))}"
+            said.append(f"{_dotted(path)}: others may read {what} (mode {mode:04o}): {advice}")
     return said
 
 
@@ -325,6 +342,23 @@ def _written(holder: object, path: Path = ()) -> Iterator[Path]:
             yield from _written(value, (*path, key))
         elif value and "${" not in value and _is_secret(str(key), (*path, key)):
             yield (*path, key)
+
+
+def _within_texts(holder: object, path: Path = ()) -> Iterator[Path]:
+    """Where one stands as a part of a text: the password of a URL, and the value of a program's option."""
+    before = ""
+    for key, value in entries(holder):
+        place = (*path, key)
+        if not isinstance(value, str):
+            yield from _within_texts(value, place)
+            continue
+        option, equals, text = value.partition("=")
+        if not equals:
+            option, text = before, value
+        is_option = isinstance(key, int) and is_secret_option(option) and not _NO_SECRET.match(text)
+        if (is_option or _URL_PASSWORD.search(value)) and not is_shown(Config, place):
+            yield place
+        before = value
 
 
 def _is_secret(key: str, path: Path) -> bool:

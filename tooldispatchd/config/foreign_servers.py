@@ -35,11 +35,12 @@ _DIRECTORIES: Final = ("workingDirectory", "workingDir", "working_directory")
 _TIMEOUTS: Final = ("requestTimeoutMs", "timeout")
 # What stands under another name than here.
 SPELLINGS: Final = LISTS | dict.fromkeys(_DIRECTORIES, "cwd") | dict.fromkeys(_TIMEOUTS, "call_s")
-_SWITCHES: Final = ("enabled", "disabled")
+# Each switches a server on or off, and is true where it is on unless it is the last.
+_SWITCHES: Final = ("enabled", "active", "isActive", "disabled")
 _KEYS: Final = (*_COPIED, *SPELLINGS, *_SWITCHES, "type", "envFile")
-# What these mean does not exist here yet, and each takes something away: a server would be called more freely than its
-# file says.
-_PLANNED: Final = frozenset({"autoApprove", "alwaysAllow"})
+# Each says which tools a client does not ask a person about. So the others wait for a consent there, and here only
+# where `approve` says so.
+_CONSENT: Final = frozenset({"autoApprove", "alwaysAllow"})
 # `http` is whatever is behind the URL: some clients fall back to the older transport there, as `auto` does.
 _TYPES: Final = {
     "stdio": ("command", "auto"),
@@ -56,10 +57,12 @@ _LEAST_MS: Final = 1_000
 # Of `max_output`.
 LEAST_OUTPUT: Final = KIB
 _MOST_S: Final = 3_600
-# Looked for in a key without its capitals and signs: `auto_approve`, `readOnly`, `tool-filter`. A time-out is none.
+# Looked for in a key without its capitals and signs: `auto_approve`, `readOnly`, `tool-filter`. A time-out is none,
+# nor is what a client logs in with (`accessToken`, `selectedAuthType`).
 _RESTRICTING: Final = re.compile(
-    r"(?!.*timeout).*(?:allow|den(?:y|ied)|disab|enab|exclu|inclu|block|readonly|approv|permi|restrict|forbid|prohibit"
-    r"|filter|whitelist|blacklist|confirm|consent|sandbox|trust|hid(?:e|den)|tool)"
+    r"(?!.*timeout)(?:configs?$|.*(?:allow|den(?:y|ied)|disab|enab|exclu|inclu|block|only|approv|permi|restrict|forbid"
+    r"|prohibit|filter|whitelist|blacklist|confirm|consent|sandbox|trust|hid(?:e|den)|tool|omit|without|suppress"
+    r"|protect|guard|reject|refus|prevent|polic(?:y|ies)|network|access(?!token|key)|select(?!edauth)))"
 )
 # What `[mcp.NAME]` says for itself of what a server may do.
 _DECIDING: Final = frozenset({"tools", "deny", "enabled", *KEYS})
@@ -142,13 +145,13 @@ class _Translation:
 
     def translate(self, entry: Table) -> ForeignServer:
         given = {key: value for key, value in entry.items() if value is not None}
-        unknown = [key for key in given if key not in _KEYS and (given[key] or key not in _PLANNED)]
+        unknown = [key for key in given if key not in _KEYS and (given[key] or key not in _CONSENT)]
         # Whether the server is wanted, by each switch that says it.
         said: list[bool] = []
         for key in _SWITCHES:
             value = given.get(key)
             if isinstance(value, bool):
-                said.append(value == (key == "enabled"))
+                said.append(value != (key == "disabled"))
             elif key in given:
                 self._problems.append(Problem((*self._path, key), "wrong kind of value", allowed="true or false"))
         if unknown and not any(way in given for way in WAYS):
@@ -164,11 +167,12 @@ class _Translation:
             return ForeignServer(blank | {"enabled": False}, self._problems, unknown)
         if not is_decided(self._own):
             where = f"[mcp.{toml_key(str(self._path[1]))}]"
+            for key in _CONSENT.intersection(unknown) if "approve" not in self._own else ():
+                why = "here no tool is asked about unless approve says so"
+                consent = f'approve in {where} ("always", "destructive", …), or enabled = true there, to ask about none'
+                self._problems.append(Problem((*self._path, key), why, allowed=consent))
             allowed = f'"tools", "deny" or "enabled" in {where}, which then says what holds here'
-            for key in (each for each in unknown if each in _PLANNED):
-                allowed_without = f"enabled = true in {where}, to go without it"
-                self._problems.append(Problem((*self._path, key), "not yet available", allowed=allowed_without))
-            for key in (each for each in unknown if each not in _PLANNED and may_restrict(each)):
+            for key in (each for each in unknown if each not in _CONSENT and may_restrict(each)):
                 close = nearest(key, (*LISTS, *_SWITCHES))
                 why = "unknown key, which may restrict the server"
                 self._problems.append(Problem((*self._path, key), why, allowed=allowed, nearest=close))

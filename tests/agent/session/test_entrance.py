@@ -9,7 +9,6 @@ from msgspec import Raw
 from tooldispatchd.agent.session.entrance import (
     MAX_NAMES,
     NOT_AUTHENTICATED,
-    UNKNOWN_PROFILE,
     Authenticator,
     Entrance,
     Visitor,
@@ -92,16 +91,18 @@ def test_what_is_admitted_is_the_catalogs_own_profile() -> None:
 
 
 def test_where_nothing_is_protected_an_unknown_profile_is_called_so() -> None:
-    assert admitted(OPEN, "none") == UNKNOWN_PROFILE
-    assert admitted(OPEN, "none", "any") == UNKNOWN_PROFILE
-    assert admitted(catalog_of(other=ProfileSpec()), None, said_hello=False) == UNKNOWN_PROFILE
+    unknown = Fault(Code.UNKNOWN_PROFILE, "no such profile: none")
+    assert admitted(OPEN, "none") == unknown
+    assert admitted(OPEN, "none", "any") == unknown
+    default = Fault(Code.UNKNOWN_PROFILE, "no such profile: default")
+    assert admitted(catalog_of(other=ProfileSpec()), None, said_hello=False) == default
 
 
 def test_an_unknown_profile_is_told_with_the_name_that_is_near() -> None:
     found = admitted(OPEN, "othr")
     assert isinstance(found, Fault)
     assert (found.code, found.extras) == (Code.UNKNOWN_PROFILE, {"did_you_mean": "other"})
-    assert found.detail == "no such profile; did you mean other?"
+    assert found.detail == "no such profile: othr; did you mean other?"
 
 
 def test_the_daemons_own_user_is_told_of_an_unknown_profile_where_others_are_not() -> None:

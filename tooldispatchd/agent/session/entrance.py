@@ -22,7 +22,6 @@ from tooldispatchd.wire.faults import Code, Fault
 # A thousand names.
 MAX_SPEC_BYTES: Final = 64 * 1024
 NOT_AUTHENTICATED: Final = Fault(Code.NOT_AUTHENTICATED, "no session is opened: not authenticated")
-UNKNOWN_PROFILE: Final = Fault(Code.UNKNOWN_PROFILE, "no such profile")
 
 # As many tools as one server may have; a profile that needs a longer list is better written as a profile.
 MAX_NAMES: Final = 1000
@@ -115,9 +114,10 @@ class Authenticator:
         is_open = not self._is_protected or (visitor.uid == self._own_uid and token is None)
         if profile is None and is_open and entrance.profiles is None:
             close = nearest(wanted, self._profiles)
+            said = f"no such profile: {wanted[:SHOWN_NAME]}"
             if close is None:
-                return UNKNOWN_PROFILE
-            return Fault(Code.UNKNOWN_PROFILE, f"no such profile; did you mean {close}?", {"did_you_mean": close})
+                return Fault(Code.UNKNOWN_PROFILE, said)
+            return Fault(Code.UNKNOWN_PROFILE, f"{said}; did you mean {close}?", {"did_you_mean": close})
         if profile is None or not entrance.leads_to(wanted):
             return NOT_AUTHENTICATED
         # A profile without a token takes any.

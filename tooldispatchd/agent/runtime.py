@@ -152,7 +152,7 @@ class Services:
         # Made after this, since it shows the whole daemon; None where nobody may administer it.
         self.admin = admin
         self.starter: Final[Starter[Call]] = Starter(timer)
-        self.spool: Final = Spool(make_spool, setup.limits.all_stored_bytes)
+        self.spool: Final = Spool(make_spool, setup.limits.all_stored_bytes, home)
         self.steps: Final = steps
 
 

@@ -23,7 +23,7 @@ from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.agent.session.host import ChannelHost
 from tooldispatchd.agent.session.lineage import Lineage, too_deep
 from tooldispatchd.agent.session.session import Session
-from tooldispatchd.agent.tools.declaredplans import plan_some
+from tooldispatchd.agent.tools.declaredplans import plan_ahead
 from tooldispatchd.agent.tools.showing import plain_entries
 from tooldispatchd.children.descriptors import close_all, open_pipe
 from tooldispatchd.front.channel import Channel, FdEnd, PairWire
@@ -134,8 +134,7 @@ class AgentChannel:
     async def open(self, call: Call, profile: str, directory: Path | None) -> Fault | None:
         """Open the session for `call` and wait for its servers; why it cannot be. Raises `OSError`."""
         self._channel.open(self._host, closed=lambda: None)
-        while not plan_some(self._runtime, profile):
-            await trio.lowlevel.checkpoint()
+        await plan_ahead(self._runtime, profile)
         session = self._host.open_called(self._runtime.setup.profile_keys.profile(profile))
         if isinstance(session, Fault):
             return session

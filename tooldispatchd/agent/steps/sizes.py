@@ -185,7 +185,7 @@ async def _stored(
     finally:
         if path is not None and not is_kept:
             outputs.give_back(size)
-            spool.discard(path)
+            spool.discard((path,), size)
     return (found if why_not is None else msgspec.structs.replace(found, why_not=why_not)), others
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
+import trio
+
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.calls.plans import InlinePlan, in_mode, process_plan, program_plan
 from tooldispatchd.agent.runtime import Runtime
@@ -48,6 +50,14 @@ def plan_some(runtime: Runtime, key: str) -> bool:
         runtime.planning[key] = pauses
         return False
     return True
+
+
+async def plan_ahead(runtime: Runtime, key: str) -> None:
+    """Compile all of them, in turns."""
+    while True:
+        if plan_some(runtime, key):
+            return
+        await trio.lowlevel.checkpoint()
 
 
 def _compile_in_turns(runtime: Runtime, key: str) -> Iterator[None]:

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
-import trio
 
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.log import Log
@@ -23,7 +22,7 @@ from tooldispatchd.agent.runtime import Runtime, Services
 from tooldispatchd.agent.session.administration import ReadConfiguration
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.tools.accounts import accounts_of
-from tooldispatchd.agent.tools.declaredplans import plan_some
+from tooldispatchd.agent.tools.declaredplans import plan_ahead
 from tooldispatchd.agent.tools.servers import preload_ways
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.masker import Masker
@@ -142,8 +141,8 @@ class Generations:
         self._living[runtime] = HeldGeneration(prepared.specs, prepared.secrets)
         try:
             for key in self.latest.planned:
-                while key in prepared.setup.catalog.profiles and not plan_some(runtime, key):
-                    await trio.lowlevel.checkpoint()
+                if key in prepared.setup.catalog.profiles:
+                    await plan_ahead(runtime, key)
         except BaseException:
             self.drop(runtime)
             raise

@@ -286,10 +286,11 @@ def test_a_request_whose_input_cannot_be_read_is_answered_by_its_id(
 ) -> None:
     with shared.daemon.agent() as peer:
         peer.channel.sendall(b'{"__port":"tool_req","id":"1","name":"echo","input":%b}\n' % value + request("2", 2))
-        refused = peer.hear()
+        # What takes long to be looked at is refused after what came behind it.
+        refused, answered = sorted((peer.hear(), peer.hear()), key=lambda said: str(said["id"]))
         assert (refused["id"], refused["is_error"], refused["fault"]) == ("1", True, True)
         assert code_of(refused) in codes
-        assert peer.hear() == answer("2", "2")
+        assert answered == answer("2", "2")
         shared.others_are_served()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.spawned import Agent, daemon_on
+from tests.daemon.spawned import PATIENCE_S, Agent, daemon_on
 
 CONFIG = """
 [toolbox.files]
@@ -132,14 +132,17 @@ def test_a_line_longer_than_the_memory_of_a_search_is_searched(agent: Agent, wor
 def test_what_changes_meanwhile_is_no_failure(agent: Agent, workspace: Path) -> None:
     place = workspace / "changing"
     place.mkdir()
-    changes = "while :; do mkdir -p a/b; echo HIT > a/b/c; mv a z 2> /dev/null; rm -rf z; ln -s /etc a; rm a; done"
-    with subprocess.Popen(["sh", "-c", changes], cwd=place) as changing:
+    (going := workspace / "going").touch()
+    changes = "mkdir -p a/b; echo HIT > a/b/c; mv a z 2> /dev/null; rm -rf z; ln -s /etc a; rm a"
+    with subprocess.Popen(["sh", "-c", f"while [ -e ../going ]; do {changes}; done"], cwd=place) as changing:
         for _ in range(20):
             assert "passwd" not in told(agent, "tree", path="changing", depth=9)
             assert "passwd" not in told(agent, "glob", path="changing", pattern="**")
             told(agent, "grep", path="changing", pattern="HIT")
             told(agent, "list", path="changing")
-        changing.kill()
+        # Killed, it would leave a command that still changes what is removed.
+        going.unlink()
+        changing.wait(PATIENCE_S)
     subprocess.run(["rm", "-rf", place], check=True)
 
 

@@ -216,10 +216,12 @@ async def shaped(runtime: Runtime, call: Call, result: object, output: Check) ->
     """The answer that a tool's result is, by whoever has the time to check it: the dispatch thread, or a checker."""
     limit = runtime.setup.limits.max_content_bytes
     account = call.context.account
-    outcome = await runtime.services.checking.shape(result, output, limit, call.wanted.kind, turns=account.turns)
-    if isinstance(result, Unread):
-        account.share.let_go(result.text)
-    return outcome
+    try:
+        return await runtime.services.checking.shape(result, output, limit, call.wanted.kind, turns=account.turns)
+    finally:
+        # Where the call is cancelled meanwhile too: 60 MB freed at once take 13 ms of the loop.
+        if isinstance(result, Unread):
+            account.share.let_go(result.text)
 
 
 def log_stderr(runtime: Runtime, call: Call, stderr: str) -> None:

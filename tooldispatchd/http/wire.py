@@ -9,8 +9,8 @@ but connecting and writing takes is the caller's to bound.
 """
 
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, Protocol, Self
 
 import h11
@@ -186,22 +186,14 @@ class HttpWire:
         # What another origin refuses, these credentials are not for.
         if reply.status not in {401, 403} or reply.origin != self._own.origin:
             return reply
-        try:
+        with self._dropped_on_error(reply):
             again = await self._authorizer.challenged(reply.status, reply.headers, self)
-        except BaseException:
-            reply.close()
-            self._put_back(reply)
-            raise
         if again is not None:
             await self._leave(reply)
             reply = await self._followed(place, method, headers, [*own, *again], body, may_leave=may_leave)
         if reply.status == 403 and reply.origin == self._own.origin:
-            try:
+            with self._dropped_on_error(reply):
                 self._authorizer.refused(reply.headers)
-            except WireError:
-                reply.close()
-                self._put_back(reply)
-                raise
         return reply
 
     async def _followed(
@@ -332,6 +324,16 @@ class HttpWire:
                     return connection
                 connection.close()
         return None
+
+    @contextmanager
+    def _dropped_on_error(self, reply: HttpReply) -> Iterator[None]:
+        """Close the connection of a reply that nobody gets where this raises."""
+        try:
+            yield
+        except BaseException:
+            reply.close()
+            self._put_back(reply)
+            raise
 
     async def _leave(self, reply: HttpReply) -> None:
         try:

@@ -59,6 +59,18 @@ async def test_a_server_that_nobody_has_logged_in_at_is_not_available(tmp_path: 
     assert server.requests == []
 
 
+def assert_lacks_write(fault: object, why: str) -> None:
+    assert isinstance(fault, Fault)
+    assert fault.code is Code.SERVER_UNAVAILABLE
+    assert fault.extras == {
+        "server": "docs",
+        "reason": why,
+        "ran": "no",
+        "http_status": 403,
+        "missing_scopes": ["write"],
+    }
+
+
 async def test_after_a_login_its_tools_can_be_called(tmp_path: Path) -> None:
     server, daemon = OAuthServer(), Daemon(tmp_path)
     async with serving(server):
@@ -85,16 +97,8 @@ async def test_a_call_that_needs_more_than_was_granted_fails_alone(tmp_path: Pat
             fault = await session.call()
             server.needed_scope = "tools"
             assert await session.text() == "it was called"
+    assert_lacks_write(fault, "it needs a login for another scope (write): run tooldispatchd login docs")
     assert isinstance(fault, Fault)
-    assert fault.code is Code.SERVER_UNAVAILABLE
-    why = "it needs a login for another scope (write): run tooldispatchd login docs"
-    assert fault.extras == {
-        "server": "docs",
-        "reason": why,
-        "ran": "no",
-        "http_status": 403,
-        "missing_scopes": ["write"],
-    }
     assert token not in fault.content()
 
 
@@ -119,16 +123,8 @@ async def test_a_call_that_is_refused_for_a_scope_it_has_fails_alone(tmp_path: P
             server.needed_scope = "tools"
             assert await other.text() == "it was called"
             assert await one.text() == "it was called"
-    assert isinstance(fault, Fault)
-    assert fault.code is Code.SERVER_UNAVAILABLE
     why = "the server refused its token for want of the scope write, although it was granted (HTTP 403)"
-    assert fault.extras == {
-        "server": "docs",
-        "reason": why,
-        "ran": "no",
-        "http_status": 403,
-        "missing_scopes": ["write"],
-    }
+    assert_lacks_write(fault, why)
 
 
 async def test_a_step_up_that_a_client_is_not_granted_names_the_scopes_that_are_missing(tmp_path: Path) -> None:
@@ -140,16 +136,7 @@ async def test_a_step_up_that_a_client_is_not_granted_names_the_scopes_that_are_
         fault = await session.call()
         server.needed_scope = "tools"
         assert await session.text() == "it was called"
-    assert isinstance(fault, Fault)
-    assert fault.code is Code.SERVER_UNAVAILABLE
-    why = "the server refused its token for want of the scope write (HTTP 403)"
-    assert fault.extras == {
-        "server": "docs",
-        "reason": why,
-        "ran": "no",
-        "http_status": 403,
-        "missing_scopes": ["write"],
-    }
+    assert_lacks_write(fault, "the server refused its token for want of the scope write (HTTP 403)")
 
 
 async def test_a_login_that_is_over_makes_the_server_unavailable_for_that_call(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/n
 # flake8-async takes files only, a third of a second for each: it gets those that have anything to do with tasks, on all
 # cores. Each family of rules that is named costs: of asyncio (ASYNC3) ruff says the same, and the optional ones (ASYNC9)
 # contradict trio's synchronous methods; of scopes without a checkpoint (ASYNC100) ruff says the same, and for functions
-# that need not be async (ASYNC124) each way through each is gone: these two take as long as all others together.
+# that need not be async (ASYNC124) each path through them is followed: these two take as long as all others together.
 # Naming only rules to leave out would bring the optional ones in. A test may be async for the loop
 # that it runs in (ASYNC124), may look again and again at a process that sends no event (ASYNC110), and may block: nobody
 # else waits for its loop (ASYNC22).

@@ -64,11 +64,11 @@ class Reusers:
             context.session.keep(partial(self._live, context, reusing), reusing.end)
         return await reusing.run(program, call, lend, updates)
 
-    async def _live(self, session: CallContext, reusing: "Reusing") -> None:
+    async def _live(self, context: CallContext, reusing: "Reusing") -> None:
         try:
             await reusing.live()
         finally:
-            del self._by_session[session]
+            del self._by_session[context]
 
 
 class Reusing:

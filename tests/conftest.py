@@ -4,6 +4,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
     file at the same time, all of them.
     """
     worker = getattr(config, "workerinput", None)
+    if worker is None and config.getoption("numprocesses", None):
+        config.pluginmanager.register(Watch())
     if worker is None or [Path(arg).resolve() for arg in config.args] != [TESTS]:
         return
     files = sorted(map(str, TESTS.rglob("test_*.py")))
@@ -125,17 +128,51 @@ def forking(no_signal_is_ignored: None) -> Iterator[None]:
 HANGS_AFTER_S = 240
 
 
+class HungError(BaseException):
+    """A test does not end. It is no `Exception`, for tests and what they test may catch those."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
     """Fail a test that hangs, wherever it does. A fixture for each of thousands of tests would cost them more."""
 
     def fail(_signum: int, _frame: object) -> None:
-        raise TimeoutError(f"this test has hung for {HANGS_AFTER_S} s")
+        raise HungError(f"this test has hung for {HANGS_AFTER_S} s")
 
     before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(HANGS_AFTER_S)
+    # Again and again: what cleans up after it may hang too.
+    signal.setitimer(signal.ITIMER_REAL, HANGS_AFTER_S, HANGS_AFTER_S / 10)
     try:
         return (yield)
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+class Watch:
+    """Ends the run when no worker has said anything for too long: one may be where no signal's handler runs.
+
+    Each worker says on stderr where it is, and the last line of the run names the tests that were begun.
+    """
+
+    def __init__(self) -> None:
+        self._begun: set[str] = set()
+        signal.signal(signal.SIGALRM, self._end)
+        signal.alarm(2 * HANGS_AFTER_S)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._begun.add(nodeid)
+        signal.alarm(2 * HANGS_AFTER_S)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._begun.discard(nodeid)
+        signal.alarm(2 * HANGS_AFTER_S)
+
+    def _end(self, _signum: int, _frame: object) -> None:
+        for pid in children():
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            print(f"\n{pid} is {state} in {Path(f'/proc/{pid}/wchan').read_text()}", file=sys.stderr)
+            # `faulthandler`, which pytest enables, answers the one; the other is for one that is stopped.
+            os.kill(pid, signal.SIGABRT)
+            os.kill(pid, signal.SIGCONT)
+        pytest.exit(f"nothing was heard for {2 * HANGS_AFTER_S} s; begun: {' '.join(sorted(self._begun))}", 1)

@@ -6,32 +6,29 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 
 import pytest
 
 from tests.daemon.spawned import PATIENCE_S, daemon_on
-from tests.runner.running import CONFIG, PYTHON, RUN, environment, leftovers, running
+from tests.runner.running import CONFIG, PYTHON, RUN, environment, heard, leftovers, running
 
 # Takes its stdin for the terminal of its session, then becomes what it is told.
 ON_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 )
+# The signals are blocked and waited for: a handler of Python's that a signal just misses does not end a `pause`.
 COUNTS = """
-import os, signal, sys
+import os, signal
+awaited = signal.SIGINT, signal.SIGTERM
+signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+os.write(1, b"ready\\n")
 count = 0
-def interrupted(*_):
-    global count
+while signal.sigwait(awaited) == signal.SIGINT:
     count += 1
     os.write(1, b"interrupted\\n")
-def ended(*_):
-    os.write(1, b"counted %d\\n" % count)
-    sys.exit(0)
-signal.signal(signal.SIGINT, interrupted)
-signal.signal(signal.SIGTERM, ended)
-os.write(1, b"ready\\n")
-while True:
-    signal.pause()
+os.write(1, b"counted %d\\n" % count)
 """
 
 
@@ -125,42 +122,47 @@ def test_a_daemon_that_speaks_another_protocol_cannot_be_used(tmp_path: Path, li
             assert process.wait(PATIENCE_S) == 3
 
 
-def test_a_key_of_the_terminal_reaches_the_agent_once(tmp_path: Path) -> None:
-    with daemon_on(tmp_path, CONFIG) as daemon:
-        master, slave = os.openpty()
-        words = [*RUN, "--socket", str(daemon.path), "--", *PYTHON, COUNTS]
-        with subprocess.Popen(
-            [*PYTHON, ON_TERMINAL, *words],
+@contextmanager
+def on_terminal(directory: Path, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], FileIO]]:
+    """An agent that runs on a terminal of its own, and our end of that; its runner is killed where it still runs."""
+    master, slave = os.openpty()
+    with (
+        FileIO(master, "r+") as ours,
+        subprocess.Popen(
+            [*PYTHON, ON_TERMINAL, *RUN, *words],
             stdin=slave,
             stdout=subprocess.PIPE,
-            env=environment(tmp_path),
+            env=environment(directory),
             start_new_session=True,
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            os.write(master, b"\x03")
-            assert process.stdout.readline() == b"interrupted\n"
-            process.terminate()
-            assert process.stdout.readline() == b"counted 1\n"
-            assert process.wait(PATIENCE_S) == 0
+        ) as process,
+    ):
         os.close(slave)
-        os.close(master)
+        try:
+            yield process, ours
+        finally:
+            process.kill()
+
+
+def test_a_key_of_the_terminal_reaches_the_agent_once(tmp_path: Path) -> None:
+    with (
+        daemon_on(tmp_path, CONFIG) as daemon,
+        on_terminal(tmp_path, "--socket", str(daemon.path), "--", *PYTHON, COUNTS) as (process, terminal),
+    ):
+        assert heard(process) == b"ready\n"
+        terminal.write(b"\x03")
+        assert heard(process) == b"interrupted\n"
+        process.terminate()
+        assert heard(process) == b"counted 1\n"
+        assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_terminal_that_is_closed_ends_the_agent_and_us(tmp_path: Path) -> None:
-    with daemon_on(tmp_path, CONFIG) as daemon:
-        master, slave = os.openpty()
-        words = [*RUN, "--socket", str(daemon.path), "--", "sh", "-c", "echo ready; cat <&5"]
-        with subprocess.Popen(
-            [*PYTHON, ON_TERMINAL, *words],
-            stdin=slave,
-            stdout=subprocess.PIPE,
-            env=environment(tmp_path),
-            start_new_session=True,
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            os.close(slave)
-            os.close(master)
-            assert process.wait(PATIENCE_S) == 128 + signal.SIGHUP
+    words = ["sh", "-c", "echo ready; cat <&5"]
+    with (
+        daemon_on(tmp_path, CONFIG) as daemon,
+        on_terminal(tmp_path, "--socket", str(daemon.path), "--", *words) as (process, terminal),
+    ):
+        assert heard(process) == b"ready\n"
+        terminal.close()
+        assert process.wait(PATIENCE_S) == 128 + signal.SIGHUP
     assert leftovers(tmp_path) == []

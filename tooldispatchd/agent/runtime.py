@@ -206,7 +206,7 @@ class Runtime:
         self.hooks: Final = Hooks(catalog.config.hooks, setup.log)
         self._plans: dict[str, dict[str, Plan]] = {}
         # By key, what compiles the rest of those that are not all there yet.
-        self.planning: dict[str, Iterator[None]] = {}
+        self.planning: dict[str, Iterator[dict[str, Plan] | None]] = {}
         self._sessions = 0
         self._left: Callable[[list[Plan]], None] | None = None
 

@@ -129,7 +129,7 @@ async def serve_place(place: WebPlace, log: LogBook, told: trio.abc.ReceiveStrea
     third = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OWN_DESCRIPTORS, OWN_DESCRIPTORS) // 3
     budget, connections = ByteBudget(), Connections(min(MAX_CONNECTIONS, 2 * third))
     async with trio.open_nursery() as home:
-        sessions = WebSessions(place, home, budget=budget, log=log, most_of_all_places=min(MAX_SESSIONS, third))
+        sessions = WebSessions(home, budget=budget, log=log, most_of_all_places=min(MAX_SESSIONS, third))
         site = Site(place, sessions, budget=budget, log=log, verifier=_verifier(place, log))
         async with trio.open_nursery() as listener:
             listener.start_soon(_listen, site, connections, home)

@@ -285,9 +285,6 @@ class WebSessions:
         self._stateless: dict[Hashable, WebSession] = {}
         self._is_closed = False
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     def find(self, key: str, credential: Credential) -> WebSession:
         """The session of that id; raises `RefusalError` where this credential has none such."""
         session = self._sessions.get(key)

@@ -400,7 +400,7 @@ _TRANSFORMS: Final[dict[str, Transform]] = {
 
 
 def compile_transform(spec: ToolSpec, expression: Expression | None) -> Transform:
-    """The function of an `inline` or `map` tool; it gives the result, or `Failed` where an expression gave none."""
+    """The function of an `inline` or `map` tool; it gives the result, or why an expression gave none."""
     if expression is not None:
         return expression.evaluate
     assert spec.inline is not None

@@ -217,10 +217,6 @@ class Programs:
         except SurroundingsError as error:
             return Fault(Code.TOOL_FAILED, str(error)).ran(may_have=False)
 
-    def house(self, program: Program) -> "Housed":
-        """The confinement of a server's child."""
-        return Housed(self, program)
-
     def directly(self, program: Program, lent: Lent | None) -> ChildStarter:
         """Starts the program from the daemon itself."""
         family, cwd, is_joined = self._family, program.command.cwd, program.command.is_joined

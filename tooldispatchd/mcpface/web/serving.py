@@ -42,9 +42,6 @@ class Connections:
         self._dropped = trio.lowlevel.ParkingLot()
         self._addresses: Counter[str] = Counter()
 
-    def __len__(self) -> int:
-        return len(self._scopes)
-
     def enter(self, connection: ClientConnection, scope: trio.CancelScope) -> bool:
         """Count a connection; False where all others serve somebody."""
         if self._addresses[connection.address] >= self._most // 2:

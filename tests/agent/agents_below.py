@@ -178,7 +178,8 @@ async def open_world(catalog: Catalog, *, directory: Path | None = None) -> Asyn
             async with trio.open_nursery() as home:
                 setup = Setup(catalog, diary, uid=0)
                 lender = SubAgents(front, directory)
-                services = Services(setup, timer=timer, home=home, family=family, lender=lender)
+                services = Services(setup, timer=timer, home=home, family=family)
+                services.lender = lender
                 runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=0))
                 yield World(runtime, front, lender, diary)
             background.cancel_scope.cancel()

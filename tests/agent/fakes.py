@@ -265,12 +265,6 @@ async def open_runtime(
             background.start_soon(timer.run)
             async with trio.open_nursery() as home:
                 setup = Setup(catalog, log, uid=1000)
-                lender: SubAgents | None = None
-                if any(name in catalog.profiles for name in catalog.processes):
-                    # Agents that may call tools have channels, for which there must be a front.
-                    front = Front(timer, log, out_buffer_bytes=OUT_BUFFER_BYTES, stalled_s=10)
-                    background.start_soon(front.run)
-                    lender = SubAgents(front)
                 # What runs on a clock of its own must not wait for processes.
                 checking = Checking(IN_PLACE)
                 services = Services(
@@ -278,11 +272,15 @@ async def open_runtime(
                     timer=timer,
                     home=home,
                     family=family,
-                    lender=lender,
                     checking=checking,
                     audit=audit,
                     make_spool=None if spool is None else lambda: spool,
                 )
+                if any(name in catalog.profiles for name in catalog.processes):
+                    # Agents that may call tools have channels, for which there must be a front.
+                    front = Front(timer, log, out_buffer_bytes=OUT_BUFFER_BYTES, stalled_s=10)
+                    background.start_soon(front.run)
+                    services.lender = SubAgents(front)
                 runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=1000))
                 if plans:
                     add_plans(runtime, *plans)

@@ -16,6 +16,7 @@ from protocol.conformance.run import FIXTURES
 from tests.agent.fakes import ANOTHER_USER, Agent, open_runtime
 from tests.examples import examples
 from tests.wire.answerer import Answerer
+from tests.wire.taking import taken
 from tests.wire.toolbox import FORMS, escape, spell, spellings
 from tooldispatchd.catalog.spelling import Provider
 from tooldispatchd.catalog.spelling import escape as escape_as_the_daemon
@@ -112,7 +113,7 @@ def hold_with_model(chunk: bytes, config: str) -> list[object]:
     if not model.is_closed:
         model.end()
     assert model.is_closed
-    return [msgspec.json.decode(line) for line in model.channel.take_whole().splitlines()]
+    return [msgspec.json.decode(line) for line in taken(model.channel).splitlines()]
 
 
 async def hold_in_memory(chunk: bytes, config: str) -> list[object]:

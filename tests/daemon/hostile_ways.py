@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.daemon.hostilities import ENDINGS, UNREAD
-from tests.forked.sandbox.confined import abilities
+from tests.forked.sandbox.confined import abilities, lack_of
 
 # For a user who may not come to where the tests' own stands.
 OTHERS_PYTHON: Final = "/usr/bin/python3"
@@ -136,7 +136,7 @@ def able(ways: Ways, *, is_full: bool) -> dict[str, Way]:
 def _is_able(way: Way) -> bool:
     if way.means is not None:
         means = abilities().landlock if way.means == "landlock" else abilities().bubblewrap
-        return means.why_not(network=True, read=True, write=True) is None
+        return lack_of(means, "network", "read", "write") is None
     return "user" not in way.keys or (os.getuid() == 0 and Path(OTHERS_PYTHON).exists() and not abilities().processes)
 
 

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from tests.daemon.spawned import Daemon, daemon_on
-from tooldispatchd.children.abilities import read_abilities
+from tests.forked.sandbox.confined import abilities, lack_of
 from tooldispatchd.client.blocking import connect
 from tooldispatchd.client.errors import FaultError
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a program as another user")
 LANDLOCK = pytest.mark.skipif(
-    read_abilities().landlock.why_not(network=True, read=True, write=True) is not None,
+    lack_of(abilities().landlock, "network", "read", "write") is not None,
     reason="this machine has no Landlock",
 )
 # The system's own: the tests' interpreter may lie where a program that is shut in cannot read.

@@ -15,7 +15,7 @@ import pytest
 from tests.daemon.hostile_ways import OTHERS_PYTHON
 from tests.daemon.spawned import Agent, Daemon, Message, until
 from tests.daemon.traces import daemon_in, open_directory
-from tests.forked.sandbox.confined import abilities
+from tests.forked.sandbox.confined import abilities, lack_of
 
 ATTACKING: Final = Path(__file__).parent.parent / "servers" / "attacking.py"
 MEANS: Final = ("landlock", "bubblewrap")
@@ -70,7 +70,7 @@ def keys(place: Path, means: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("means", MEANS)
 def test_a_server_that_is_shut_in_reads_and_changes_what_it_may_and_reaches_nothing(place: Path, means: str) -> None:
     able = abilities().landlock if means == "landlock" else abilities().bubblewrap
-    if (why := able.why_not(network=True, read=True, write=True)) is not None:
+    if (why := lack_of(able, "network", "read", "write")) is not None:
         pytest.skip(why)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

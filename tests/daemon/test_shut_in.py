@@ -14,7 +14,7 @@ import pytest
 from tests.daemon.hostile_ways import OTHERS_PYTHON
 from tests.daemon.spawned import Daemon, Message, until, words_of
 from tests.daemon.traces import daemon_in, family, is_silent, open_directory
-from tests.forked.sandbox.confined import abilities
+from tests.forked.sandbox.confined import abilities, lack_of
 from tooldispatchd.forked.sandbox.seccomp import MACHINES, REFUSED
 
 CELL: Final = Path(__file__).with_name("cell.py")
@@ -71,7 +71,7 @@ def why_not(way: Way) -> str | None:
     if way.user is not None and (os.getuid() != 0 or not Path(OTHERS_PYTHON).exists()):
         return "only root can be another user, who needs an interpreter"
     means = abilities().landlock if way.means == "landlock" else abilities().bubblewrap
-    return means.why_not(network=True, read=True, write=True)
+    return lack_of(means, "network", "read", "write")
 
 
 def fight(stage: ExitStack, way: Way) -> Fought:

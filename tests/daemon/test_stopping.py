@@ -12,7 +12,7 @@ import pytest
 
 from tests.daemon.spawned import PATIENCE_S, Agent, Daemon, Message
 from tests.daemon.traces import daemon_in, on_a_busy_machine, open_directory, settled
-from tooldispatchd.children.abilities import read_abilities
+from tests.forked.sandbox.confined import abilities, lack_of
 
 # No whole line: that would be the answer of one that is reused.
 UP: Final = """printf half; echo '{"__port":"tool_update","message":"up"}' >&3"""
@@ -38,8 +38,7 @@ KEYS: Final = {
 def able(way: str) -> bool:
     if way not in {"landlock", "bubblewrap"}:
         return True
-    means = getattr(read_abilities(), way)
-    return means.why_not(network=False, read=False, write=True) is None
+    return lack_of(getattr(abilities(), way), "write") is None
 
 
 WAYS: Final = [way for way in (*KEYS, "agent") if able(way)]

@@ -13,10 +13,10 @@ import pytest
 from tests.daemon.spawned import Agent, Daemon, Message, daemon_on
 from tests.daemon.test_peers import AS_ROOT
 from tests.daemon.traces import open_directory
-from tooldispatchd.children.abilities import read_abilities
+from tests.forked.sandbox.confined import abilities, lack_of
 
 LANDLOCK = pytest.mark.skipif(
-    read_abilities().landlock.why_not(network=True, read=True, write=True) is not None,
+    lack_of(abilities().landlock, "network", "read", "write") is not None,
     reason="this machine has no Landlock",
 )
 # Where bubblewrap is not to be had, the other means is tried once more.

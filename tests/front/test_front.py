@@ -15,7 +15,7 @@ import trio.testing
 
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.front.channel import Channel, FdEnd, PairWire, SocketWire
-from tooldispatchd.front.front import ACCEPT_PAUSE_S, BRIEF_S, Front
+from tooldispatchd.front.front import ACCEPT_PAUSE_S, BRIEF_S, Front, Listener
 from tooldispatchd.front.timer import Timer
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -449,7 +449,7 @@ async def test_a_defect_in_taking_one_connection_ends_that_connection_alone(tmp_
         echo.channel.open(echo, closed=lambda: None)
 
     async with open_front() as (front, incidents):
-        listener = front.listen(listening_on(path), take)
+        listener = Listener(front, listening_on(path), take)
         with trio.fail_after(10):
             async with await trio.open_unix_socket(path) as unlucky:
                 assert await unlucky.receive_some() == b""
@@ -483,7 +483,7 @@ async def test_whatever_an_accept_raises_ends_nothing_but_that(tmp_path: Path) -
     async with open_front() as (front, incidents):
         echo = Echo()
         async with open_socket(front, echo) as agent:
-            listener = front.listen(UnluckySocket(listening_on(path).detach()), accepted.append)
+            listener = Listener(front, UnluckySocket(listening_on(path).detach()), accepted.append)
             with trio.fail_after(10):
                 async with await trio.open_unix_socket(path):
                     while not accepted:
@@ -503,7 +503,7 @@ async def test_a_listener_without_descriptors_waits_and_takes_the_connection_the
     accepted: list[socket.socket] = []
     async with open_front() as (front, incidents):
         listening = listening_on(path)
-        listener = front.listen(listening, accepted.append)
+        listener = Listener(front, listening, accepted.append)
         agent = socket.socket(socket.AF_UNIX)
         with no_more_descriptors():
             agent.connect(path)
@@ -525,7 +525,7 @@ async def test_a_listener_that_is_closed_while_it_waits_stays_closed(tmp_path: P
     path = str(tmp_path / "s")
     accepted: list[socket.socket] = []
     async with open_front() as (front, incidents):
-        listener = front.listen(listening_on(path), accepted.append)
+        listener = Listener(front, listening_on(path), accepted.append)
         agent = socket.socket(socket.AF_UNIX)
         with no_more_descriptors():
             agent.connect(path)
@@ -555,7 +555,7 @@ async def test_a_listener_gives_each_connection_and_stops_when_closed(tmp_path: 
     listening = listening_on(path)
     accepted: list[socket.socket] = []
     async with open_front() as (front, _):
-        listener = front.listen(listening, accepted.append)
+        listener = Listener(front, listening, accepted.append)
         agents = [await trio.open_unix_socket(path) for _ in range(3)]
         await trio.testing.wait_all_tasks_blocked(0.02)
         assert len(accepted) == 3
@@ -571,6 +571,6 @@ async def test_a_listener_gives_each_connection_and_stops_when_closed(tmp_path: 
 async def test_a_listener_may_be_closed_after_the_front_has_ended(tmp_path: Path) -> None:
     async with open_front() as (front, _):
         listening = listening_on(str(tmp_path / "s"))
-        listener = front.listen(listening, lambda _: None)
+        listener = Listener(front, listening, lambda _: None)
     listener.close()
     assert listening.fileno() == -1

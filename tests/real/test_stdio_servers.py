@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.spawned import until
-from tests.forked.sandbox.confined import abilities
+from tests.forked.sandbox.confined import abilities, lack_of
 from tests.real.installed import SERVERS, binding, needs_npm, needs_sdk1, needs_sdk2, npm, pypi
 from tests.real.visit import Visit, visit
 from tooldispatchd.client.conversation import Call
@@ -87,7 +87,7 @@ def test_the_filesystem_server_reads_writes_and_refuses_what_lies_outside(tmp_pa
 
 def shut_in(*readable: Path, write: Path) -> tuple[str, ...]:
     """The keys with which a server is kept to some places, and from the network."""
-    if (why := abilities().landlock.why_not(network=True, read=True, write=True)) is not None:
+    if (why := lack_of(abilities().landlock, "network", "read", "write")) is not None:
         pytest.skip(why)
     return ("network = false", f"read = {json.dumps(list(map(str, readable)))}", f"write = [{json.dumps(str(write))}]")
 

@@ -76,13 +76,16 @@ class Answerer:
     def receive(self, chunk: bytes) -> None:
         if self.is_closed:
             return
-        for message in self.channel.receive(chunk):
+        self.channel.feed(chunk)
+        for message in self.channel.messages():
             # What lies behind a goodbye or a refusal is answered too.
             self._take(light(message))
 
     def end(self) -> None:
         # A last line without its newline is ignored after the goodbye of the only agent.
-        for message in self.channel.end() if self._named or not self._said_bye else ():
+        if self._named or not self._said_bye:
+            self.channel.end()
+        for message in self.channel.messages():
             self._take(light(message))
         self._drain()
 

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec import UNSET, Raw, UnsetType
 
 from tests.examples import examples
+from tests.wire.taking import taken
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Form, Refused
 from tooldispatchd.wire.faults import Code, Fault
@@ -276,7 +277,7 @@ def valued(content: str | QuotedText) -> bytes:
     machine.answer("1", content, is_error=False, fault=False, beside=Beside(value=value_of(content)))
     channel = ChannelMachine(1)
     channel.outgoing += lines
-    return channel.take_whole()
+    return taken(channel)
 
 
 def test_a_value_is_the_content_as_json() -> None:
@@ -301,7 +302,7 @@ def test_long_blocks_stand_in_their_line_as_they_are(content: str | QuotedText) 
     machine.answer("1", content, is_error=False, fault=False, beside=beside)
     channel = ChannelMachine(1)
     channel.outgoing += lines
-    assert msgspec.json.decode(channel.take_whole()) == {
+    assert msgspec.json.decode(taken(channel)) == {
         "__port": "tool_resp",
         "id": "1",
         "content": "short" if isinstance(content, str) else "quoted",

@@ -9,6 +9,7 @@ import pytest
 from protocol.conformance.run import HEARS, SENDS, Transcript, bytes_of, differs, read_transcript, transcripts
 from tests.wire.answerer import Answerer
 from tests.wire.conversations import THE_END, config_of, expected, hold
+from tests.wire.taking import taken
 
 # What a machine without children cannot mean, by the fixtures.
 NOT_PURE: Final = {
@@ -67,7 +68,7 @@ class Listener:
         return not self._lines
 
     def _read(self) -> None:
-        self._lines += [msgspec.json.decode(line) for line in self.answerer.channel.take_whole().splitlines()]
+        self._lines += [msgspec.json.decode(line) for line in taken(self.answerer.channel).splitlines()]
 
 
 def play(transcript: Transcript, *, pieces: int) -> None:

@@ -18,7 +18,7 @@ from tooldispatchd.agent.calls.call import Call, Plan, Step
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.calls.spool import MakeDirectory, Spool
 from tooldispatchd.agent.calls.starter import Starter
-from tooldispatchd.agent.programs.programs import Lent, ProgramBounds, Programs
+from tooldispatchd.agent.programs.programs import Lent, Programs
 from tooldispatchd.agent.programs.reusing import Reusers
 from tooldispatchd.agent.session.administration import AdminSide
 from tooldispatchd.agent.session.approvers import Approvers
@@ -110,10 +110,10 @@ class Flushable(Protocol):
 class Services:
     """What runs the calls of all sessions, of whichever generation.
 
-    `home` is the nursery that sessions' tasks live in. `lender`, `python`, `rest` and `accounts` are None until a
-    configuration needs them, `audit` where calls are not recorded. `opening` shares the places of MCP servers that
-    start, `listing` the one place of those that go through many tools. Each call that waits takes `steps`, whatever its
-    tool. Of `setup` it takes what holds for all generations.
+    `home` is the nursery that sessions' tasks live in. `lender`, `python`, `rest` and `accounts` are set when a
+    configuration needs them; `audit` is None where calls are not recorded. `opening` shares the places of MCP
+    servers that start, `listing` the one place of those that go through many tools. Each call that waits takes
+    `steps`, whatever its tool. Of `setup` it takes what holds for all generations.
     """
 
     def __init__(
@@ -123,26 +123,20 @@ class Services:
         timer: Timer,
         home: trio.Nursery,
         family: Family,
-        bounds: ProgramBounds | None = None,
-        lender: Lender | None = None,
-        python: PythonPlanner | None = None,
-        rest: RestPlanner | None = None,
-        accounts: AccountTokens | None = None,
         checking: Checking | None = None,
         audit: AuditSink | None = None,
-        admin: AdminSide | None = None,
         make_spool: MakeDirectory | None = None,
         steps: tuple[Step, ...] = (),
     ) -> None:
         self.timer: Final = timer
         self.home: Final = home
         self.family: Final = family
-        self.programs: Final = Programs(family, bounds)
+        self.programs: Final = Programs(family)
         self.reusers: Final = Reusers(self.programs, home)
-        self.lender = lender
-        self.python = python
-        self.rest = rest
-        self.accounts = accounts
+        self.lender: Lender | None = None
+        self.python: PythonPlanner | None = None
+        self.rest: RestPlanner | None = None
+        self.accounts: AccountTokens | None = None
         self.checkers: Final = Checkers(family, FairLimiter(CHECKERS))
         self.checking: Final = checking or Checking(self.checkers)
         self.opening: Final = FairLimiter(setup.limits.mcp_opening)
@@ -150,7 +144,7 @@ class Services:
         self.listing: Final = FairLimiter(1)
         self.audit: Final = audit
         # Made after this, since it shows the whole daemon; None where nobody may administer it.
-        self.admin = admin
+        self.admin: AdminSide | None = None
         self.starter: Final[Starter[Call]] = Starter(timer)
         self.spool: Final = Spool(make_spool, setup.limits.all_stored_bytes, home)
         self.steps: Final = steps
@@ -206,7 +200,7 @@ class Runtime:
         self.hooks: Final = Hooks(catalog.config.hooks, setup.log)
         self._plans: dict[str, dict[str, Plan]] = {}
         # By key, what compiles the rest of those that are not all there yet.
-        self.planning: dict[str, Iterator[None]] = {}
+        self.planning: dict[str, Iterator[dict[str, Plan] | None]] = {}
         self._sessions = 0
         self._left: Callable[[list[Plan]], None] | None = None
 

@@ -26,8 +26,8 @@ from tooldispatchd.wire.messages import DEPTH
 class Setup:
     """The catalog and what follows from it.
 
-    `agent_specs` are the paths of the files that
-    describe agent processes without a command of their own, by the process's name. `uid` is the daemon's own user.
+    `agent_specs` are the paths of the files that describe agent processes without a command of their own, by the
+    process's name. `uid` is the daemon's own user.
     """
 
     def __init__(self, catalog: Catalog, log: Log, *, uid: int, agent_specs: Mapping[str, str] = {}) -> None:

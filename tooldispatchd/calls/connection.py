@@ -74,10 +74,10 @@ class ConnectionMachine(StateMachine[ConnectionState, ConnectionEvent]):
         super().__init__(TRANSITIONS, ConnectionState.OPENING)
 
 
-Entry = TypeVar("Entry")
+EntryT = TypeVar("EntryT")
 
 
-class Pending(Generic[Entry]):
+class Pending(Generic[EntryT]):
     """Requests that wait for an answer: each number is given out once, and each entry leaves exactly once.
 
     A number is never used again, so that a late answer to a request that was given up cannot reach another one. The
@@ -87,7 +87,7 @@ class Pending(Generic[Entry]):
     __slots__ = ("_entries", "_next")
 
     def __init__(self) -> None:
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, EntryT] = {}
         self._next = 0
 
     def __len__(self) -> int:
@@ -96,21 +96,21 @@ class Pending(Generic[Entry]):
     def __contains__(self, request: int) -> bool:
         return request in self._entries
 
-    def add(self, entry: Entry) -> int:
+    def add(self, entry: EntryT) -> int:
         """Hold `entry`; the number under which its answer will come."""
         self._next += 1
         self._entries[self._next] = entry
         return self._next
 
-    def get(self, request: int) -> Entry | None:
+    def get(self, request: int) -> EntryT | None:
         """The entry that waits under `request`, which goes on waiting; None for a number that is not waiting."""
         return self._entries.get(request)
 
-    def take(self, request: int) -> Entry | None:
+    def take(self, request: int) -> EntryT | None:
         """The entry that waits under `request`, which waits no more; None for a number that is not waiting."""
         return self._entries.pop(request, None)
 
-    def drain(self) -> list[Entry]:
+    def drain(self) -> list[EntryT]:
         """All entries in the order in which they came; none waits any more."""
         entries = list(self._entries.values())
         self._entries.clear()

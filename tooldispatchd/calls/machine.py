@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Generic, TypeVar
 
-State = TypeVar("State", bound=Enum)
-Event = TypeVar("Event", bound=Enum)
+StateT = TypeVar("StateT", bound=Enum)
+EventT = TypeVar("EventT", bound=Enum)
 
 
 class TransitionError(Exception):
@@ -17,16 +17,16 @@ class TransitionError(Exception):
         self.event = event
 
 
-class StateMachine(Generic[State, Event]):
+class StateMachine(Generic[StateT, EventT]):
     """Begins in `state`, and moves by `table`: for each state the states that follow, by event."""
 
     __slots__ = ("_table", "state")
 
-    def __init__(self, table: Mapping[State, Mapping[Event, State]], state: State) -> None:
+    def __init__(self, table: Mapping[StateT, Mapping[EventT, StateT]], state: StateT) -> None:
         self._table = table
         self.state = state
 
-    def apply(self, event: Event) -> State:
+    def apply(self, event: EventT) -> StateT:
         """The state after `event`; raises `TransitionError` where the table has no entry."""
         after = self._table[self.state].get(event)
         if after is None:

@@ -9,7 +9,7 @@ from tooldispatchd.catalog.secrecy import SecretStore, Spec
 from tooldispatchd.catalog.speckinds import DURATION_S, Size
 
 # Its form is that of `file_store` or `is_database`, once its variables are in place.
-StoreText = Annotated[str, Meta(min_length=1, max_length=4_096)]
+AuditStoreText = Annotated[str, Meta(min_length=1, max_length=4_096)]
 KEEP_PATTERN: Final = r"^[1-9][0-9]{0,4}[hd]$"
 KeepText = Annotated[str, Meta(pattern=KEEP_PATTERN)]
 
@@ -17,7 +17,7 @@ KeepText = Annotated[str, Meta(pattern=KEEP_PATTERN)]
 class AuditSpec(Spec, frozen=True, kw_only=True):
     """`[audit]`: a [record of each call](audit.md), for whoever has to know later what was called."""
 
-    store: SecretStore[StoreText] | None = None
+    store: SecretStore[AuditStoreText] | None = None
     """Where the records are kept: `"sqlite:PATH"`, `"jsonl:PATH"`, a line of JSON each, or
     [`"postgresql://USER:PASSWORD@HOST/DATABASE"`](audit.md#postgresql). By default nothing is recorded."""
     keep: KeepText = "30d"

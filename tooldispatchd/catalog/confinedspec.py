@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from tooldispatchd.catalog.secrecy import Spec
-from tooldispatchd.catalog.speckinds import Owner, Size, SomeWord
+from tooldispatchd.catalog.speckinds import OwnerId, Size, SomeWord
 
 Sandbox = Literal["required", "landlock", "bubblewrap", "best-effort"]
 
@@ -33,10 +33,10 @@ class ConfinedSpec(Spec, frozen=True, kw_only=True):
     """How much it may write to stdout, and how long its answer may be; never more than `limits.max_content_bytes`."""
     nice: Annotated[int, Meta(ge=0, le=19)] | None = None
     """How far it stands back behind others for the processor."""
-    user: Owner | None = None
+    user: OwnerId | None = None
     """The user that it runs as, by name or number; only a daemon that is root can do that. Its `HOME` is the daemon's,
     unless `env` says another."""
-    group: Owner | None = None
+    group: OwnerId | None = None
     """Its group; by default the user's own. Beside it a user has its other groups; without `user` there are none."""
     network: bool = True
     """With `false` it cannot reach or be reached by anything: it has no sockets but pairs within itself."""

@@ -15,7 +15,7 @@ import msgspec
 
 from tooldispatchd.catalog.confinedspec import ConfinedSpec, Sandbox
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.speckinds import TIB, Owner, Size
+from tooldispatchd.catalog.speckinds import TIB, OwnerId, Size
 
 # --- sizes: a number of bytes, or a number with a binary unit, as "512M" ---
 
@@ -162,7 +162,7 @@ def _bytes(size: Size | None) -> int | None:
     return None if size is None else size_of(size, least=0)
 
 
-def _number(owner: Owner | None) -> int | None:
+def _number(owner: OwnerId | None) -> int | None:
     return owner if isinstance(owner, int) else None
 
 

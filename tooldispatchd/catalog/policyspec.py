@@ -11,12 +11,12 @@ from tooldispatchd.catalog.speckinds import (
     MIB,
     TIB,
     BreakerText,
+    CacheStoreText,
     CacheTime,
     Count,
     ExclusiveName,
     QueueName,
     RateText,
-    StoreText,
 )
 
 PriorityWord = Literal["high", "normal", "low"]
@@ -122,7 +122,7 @@ MEMORY: Final = "memory"
 class CacheSpec(Spec, frozen=True, kw_only=True):
     """`[cache]`: where answers are kept that may be given again, and how many."""
 
-    store: StoreText = MEMORY
+    store: CacheStoreText = MEMORY
     """With `"sqlite:PATH"` they are kept in that file too, and survive a restart. By default in memory alone."""
     bytes: Annotated[int, Meta(ge=64 * KIB, le=TIB)] = 32 * MIB
     """How much all answers take together, in memory as in the file; those that were not asked for longest leave. It is

@@ -18,7 +18,7 @@ from tooldispatchd.catalog.speckinds import (
     POINTER_PATTERN,
     STYLE_PATTERN,
     TIB,
-    Binding,
+    BindingName,
     BreakerText,
     CacheTime,
     ExclusiveName,
@@ -211,7 +211,7 @@ class RestSpec(Spec, frozen=True, kw_only=True):
 
     method: RestMethod | None = None
     """What is asked; by default `GET`, and `POST` where there is a body."""
-    api: Binding | None = None
+    api: BindingName | None = None
     """The table of `[rest]` that has what is not said here. With `url` that must have the same origin."""
     path: Secret[SomeWord] | None = None
     """With `api`: the path after its `base_url`, and a query where there is one. It begins with a slash."""

@@ -62,7 +62,7 @@ WORKSPACE: Final = "workspace"
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Name = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=128)]
-Binding = Annotated[str, Meta(pattern=BINDING_PATTERN)]
+BindingName = Annotated[str, Meta(pattern=BINDING_PATTERN)]
 ServerToolName = Annotated[str, Meta(pattern=SERVER_TOOL_PATTERN)]
 EnvName = Annotated[str, Meta(pattern=ENV_PATTERN)]
 # The kernel ends an argument at a NUL.
@@ -83,11 +83,11 @@ RateText = Annotated[str, Meta(pattern=RATE_PATTERN)]
 BreakerText = Annotated[str, Meta(pattern=BREAKER_PATTERN)]
 # How long an answer may be given again, as text or in milliseconds; `catalog.caching` reads both. No `Meta`, as below.
 CacheTime = int | str
-StoreText = Annotated[str, Meta(pattern=STORE_PATTERN)]
+CacheStoreText = Annotated[str, Meta(pattern=STORE_PATTERN)]
 Argv = Annotated[tuple[Word, ...], Meta(min_length=1)]
 # Users or groups: by number, or by name on this machine. No `Meta` here, whose bounds are checked where names are
 # looked up: a union of three kinds with it crashes the interpreter at its end, now and then (msgspec 0.22).
-Owner = int | str
-Owners = int | str | tuple[Owner, ...]
+OwnerId = int | str
+Owners = int | str | tuple[OwnerId, ...]
 # Bytes, as a number or as text with a binary unit ("512M"); `catalog.confinement` reads both. No `Meta` here, as above.
 Size = int | str

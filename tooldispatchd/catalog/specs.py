@@ -45,7 +45,7 @@ from tooldispatchd.catalog.speckinds import (
     PYTHON_PATTERN,
     TIB,
     Argv,
-    Binding,
+    BindingName,
     CallOrder,
     Count,
     EnvName,
@@ -564,9 +564,9 @@ class Config(Spec, frozen=True, kw_only=True):
     types: dict[str, str] = {}
     """Names for types; each may be used in every other one and in the `type` of tools and processes:
     [`[types]`](#types)."""
-    mcp: dict[Binding, McpSpec] = {}
+    mcp: dict[BindingName, McpSpec] = {}
     """MCP servers: [`[mcp.NAME]`](#mcpname)."""
-    rest: dict[Binding, RestApiSpec] = {}
+    rest: dict[BindingName, RestApiSpec] = {}
     """HTTP APIs that several tools use: [`[rest.NAME]`](#restname)."""
     openapi: dict[ApiName, OpenApiSpec] = {}
     """HTTP APIs that documents of OpenAPI describe, whose operations are tools: [`[openapi.NAME]`](#openapiname)."""

@@ -157,12 +157,19 @@ class _ToolBuilder:
             why = f"the parameters of a request are a record, and {source.text} is none"
             self._refuse(why, "type", value=spec.type)
             return None
+        return self._made(program, expression, source, target)
+
+    def _made(
+        self, program: Morphism | None, expression: Expression | None, source: _Half, target: _Half
+    ) -> DeclaredTool:
+        """The tool of what it runs and of its two halves, which go together."""
+        spec = self._spec
         shown, wrapped = show_schema(source.schema)
         checks = source.check, target.check
         feed, printed = JSON_FEED, Output.JSON
-        if self._spec.command is not None:
+        if spec.command is not None:
             path: Path = ("tools", self._name)
-            feed, printed, wrong = compile_modes(self._spec, source.type, target.type, self._declared, path)
+            feed, printed, wrong = compile_modes(spec, source.type, target.type, self._declared, path)
             self.problems += wrong
         if program is not None:
             checks = self._both(source, program.source), self._both(target, program.target)
@@ -393,7 +400,7 @@ _TRANSFORMS: Final[dict[str, Transform]] = {
 
 
 def compile_transform(spec: ToolSpec, expression: Expression | None) -> Transform:
-    """The function of an `inline` or `map` tool; it gives the result, or `Failed` where an expression gave none."""
+    """The function of an `inline` or `map` tool; it gives the result, or why an expression gave none."""
     if expression is not None:
         return expression.evaluate
     assert spec.inline is not None

@@ -31,11 +31,6 @@ class Means(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gaps: tuple[str, ...]
     """Gaps that it leaves on this machine though all keys are enforced."""
 
-    def why_not(self, *, network: bool, read: bool, write: bool) -> str | None:
-        """Why it cannot enforce all of what is True; None where it can."""
-        asked = ((network, self.network), (read, self.read), (write, self.write))
-        return next((why for is_asked, why in asked if is_asked and why is not None), None)
-
 
 class Abilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For each key of a tool, and each thing that enforces several: None, or why this machine cannot do it."""

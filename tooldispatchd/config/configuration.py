@@ -49,12 +49,12 @@ from tooldispatchd.config.http_places import http_problems, http_warnings
 from tooldispatchd.config.key_patterns import Table, entries, leaves, places
 from tooldispatchd.config.listen_values import parse_places
 from tooldispatchd.config.machine import enforceable_for
-from tooldispatchd.config.made_tools import make_tools
 from tooldispatchd.config.mcp_json import take_mcp_json
 from tooldispatchd.config.plumb_files import take_plumb
 from tooldispatchd.config.schema_check import check_form
 from tooldispatchd.config.secret_sources import SecretSources
 from tooldispatchd.config.standing import standing_configurations
+from tooldispatchd.config.tool_makers import make_tools
 
 # A thousand tools with their schemas have room; a larger file is not a configuration.
 MAX_FILE_BYTES: Final = 4 * MIB

@@ -18,6 +18,7 @@ from functools import partial
 from time import thread_time
 from typing import Final
 
+import msgspec
 import trio
 
 from tooldispatchd.agent.faults import DRAINING, too_many
@@ -41,7 +42,6 @@ from tooldispatchd.front.front import Front
 from tooldispatchd.front.pair import give_back, open_pair
 from tooldispatchd.front.stream import StreamChannel
 from tooldispatchd.front.timer import Deferred
-from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.session import fault_line
 
@@ -55,9 +55,9 @@ RESERVED_DESCRIPTORS: Final = 128
 RESERVED_PART: Final = 4
 # It tells nothing of what exists: a peer that is not admitted learns that alone.
 NOT_ADMITTED: Final = Fault(Code.NOT_AUTHENTICATED, "you may not connect here")
-# An MCP client over HTTP, of whom the kernel knows nothing: no user of this machine has the number -1.
 NOTHING_TO_GIVE: Final = Fault(Code.NOT_ALLOWED, "this daemon has no place of its own that could be handed over")
 TOO_MUCH_TO_GIVE: Final = Fault(Code.NOT_ALLOWED, "this daemon has more places than can be handed over at once")
+# An MCP client over HTTP, of whom the kernel knows nothing: no user of this machine has the number -1.
 NOBODY: Final = Visitor(-1, -1)
 # A name has the module and the function.
 MAX_NAME_CHARS: Final = 120
@@ -230,12 +230,10 @@ class Daemon:
         return ChannelHost(self.latest, channel, self._host_closed, entrance=entrance, visitor=visitor)
 
     def _turn_away(self, connection: socket.socket, fault: Fault) -> None:
-        machine = ChannelMachine(self.latest().setup.limits.max_line_bytes)
-        machine.outgoing.append(fault_line(fault, line=0))
         self.turned_away += 1
         # The peer may have gone already, as it is told to.
         with connection, suppress(OSError):
-            connection.send(machine.take_whole(), socket.MSG_DONTWAIT)
+            connection.send(msgspec.json.encode(fault_line(fault, line=0)) + b"\n", socket.MSG_DONTWAIT)
 
     async def _serve_stream(self, channel: StreamChannel, host: ChannelHost) -> None:
         try:

@@ -127,10 +127,6 @@ class Front:
     def _take_bell(self, _mask: int) -> None:
         os.eventfd_read(self._bell)
 
-    def listen(self, listening: socket.socket, accepted: Callable[[socket.socket], None]) -> "Listener":
-        """Give every connection of a listening socket to `accepted`, until the returned listener is closed."""
-        return Listener(self, listening, accepted)
-
     async def run(self) -> None:
         """Serve until cancelled."""
         try:
@@ -225,7 +221,7 @@ class Front:
 
 
 class Listener:
-    """A listening socket in the front."""
+    """A listening socket in the front: every connection is given to `accepted`, until it is closed."""
 
     def __init__(self, front: Front, listening: socket.socket, accepted: Callable[[socket.socket], None]) -> None:
         self._front = front

@@ -120,14 +120,12 @@ class HttpWire:
         url: str | HttpTarget | None = None,
         *,
         own: Headers = (),
-        may_leave: bool = True,
     ) -> AsyncIterator[HttpReply]:
         """Send a request to `url`, of the server's own origin, or else to the server's; the reply's head is read.
 
         A target goes out as it is, so that what is escaped in it, and how, is its maker's alone.
-        A redirect takes `headers` and body along, `own` only within the server's origin; to another one it is followed
-        only if the request `may_leave`. To leave the context early closes the TCP connection, which tells the server
-        to stop. Raises `WireError`.
+        A redirect takes `headers` and body along, `own` only within the server's origin. To leave the context early
+        closes the TCP connection, which tells the server to stop. Raises `WireError`.
         """
         place = self._own if url is None else url
         if isinstance(place, str):
@@ -135,7 +133,7 @@ class HttpWire:
         if place.origin != self._own.origin:
             raise WireError(f"it leads to {place.origin}, which is not its own origin")
         async with self._slots:
-            reply = await self._authorized(place, method, headers, own, body, may_leave=may_leave)
+            reply = await self._authorized(place, method, headers, own, body)
             try:
                 yield reply
             finally:
@@ -176,13 +174,13 @@ class HttpWire:
         await trio.lowlevel.checkpoint()
 
     async def _authorized(
-        self, place: HttpTarget, method: str, headers: Headers, own: Headers, body: Text, *, may_leave: bool
+        self, place: HttpTarget, method: str, headers: Headers, own: Headers, body: Text
     ) -> HttpReply:
         """The exchange, and once more if the authorizer got other credentials for it."""
         if self._authorizer is None:
-            return await self._followed(place, method, headers, own, body, may_leave=may_leave)
+            return await self._followed(place, method, headers, own, body)
         given = [*own, *await self._authorizer.credentials(self)]
-        reply = await self._followed(place, method, headers, given, body, may_leave=may_leave)
+        reply = await self._followed(place, method, headers, given, body)
         # What another origin refuses, these credentials are not for.
         if reply.status not in {401, 403} or reply.origin != self._own.origin:
             return reply
@@ -190,14 +188,14 @@ class HttpWire:
             again = await self._authorizer.challenged(reply.status, reply.headers, self)
         if again is not None:
             await self._leave(reply)
-            reply = await self._followed(place, method, headers, [*own, *again], body, may_leave=may_leave)
+            reply = await self._followed(place, method, headers, [*own, *again], body)
         if reply.status == 403 and reply.origin == self._own.origin:
             with self._dropped_on_error(reply):
                 self._authorizer.refused(reply.headers)
         return reply
 
     async def _followed(
-        self, place: HttpTarget, method: str, headers: Headers, given: Headers, body: Text, *, may_leave: bool
+        self, place: HttpTarget, method: str, headers: Headers, given: Headers, body: Text, *, may_leave: bool = True
     ) -> HttpReply:
         """The exchange, wherever the server sends it on to; another origin only if it `may_leave` the first."""
         first = place.origin

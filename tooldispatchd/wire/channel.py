@@ -64,11 +64,6 @@ class ChannelMachine:
         if line is not None:
             self.lines.insert(0, line)
 
-    def receive(self, chunk: bytes) -> Iterator[Message | Refused | HeavyLine | None]:
-        """`feed`, then all `messages`."""
-        self.feed(chunk)
-        return self.messages()
-
     def messages(self) -> Iterator[Message | Refused | HeavyLine | None]:
         """The messages of the complete lines, in order, None for nothing said; `line` is right while each is looked at.
 
@@ -88,11 +83,10 @@ class ChannelMachine:
             is_blank = type(line) is bytes and (not line or (line.isspace() and not line.strip(WHITE)))
             yield None if is_blank else decode_line(line, self._max_line_bytes)  # type: ignore[arg-type]  # as above
 
-    def end(self) -> Iterator[Message | Refused | HeavyLine | None]:
-        """The messages that the end of input completes: a last line may lack its newline."""
+    def end(self) -> None:
+        """The input is at its end, which completes a last line that lacks its newline."""
         if self._cutter.has_partial:
             self.feed(b"\n")
-        return self.messages()
 
     def take(self) -> bytes | list[bytes | bytearray]:
         """The lines to send, encoded, in pieces where quoted texts are among them; the list is empty after it."""
@@ -104,11 +98,6 @@ class ChannelMachine:
             lines = [piece for message in self.outgoing for piece in _pieces(message)]
         self.outgoing.clear()
         return lines
-
-    def take_whole(self) -> bytes:
-        """`take`, joined."""
-        lines = self.take()
-        return lines if isinstance(lines, bytes) else b"".join(lines)
 
 
 def _pieces(message: Outgoing) -> Iterator[bytes | bytearray]:

@@ -37,8 +37,9 @@ async def test_where_descriptors_are_lacking_the_call_is_told(tmp_path: Path) ->
     ):
         timer = Timer(log)
         background.start_soon(timer.run)
-        bounds = ProgramBounds(scratches, launchers, None)
-        services = Services(setup, timer=timer, home=home, family=family, bounds=bounds, python=python)
+        services = Services(setup, timer=timer, home=home, family=family)
+        services.programs.equip(ProgramBounds(scratches, launchers, None))
+        services.python = python
         runtime = Runtime(setup, services, DaemonState(setup, cores=1, uid=os.geteuid()))
         agent = Agent(runtime)
         await agent.call("1", "add", input={"a": 1, "b": 2})

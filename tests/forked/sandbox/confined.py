@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -61,9 +60,12 @@ def need(*keys: str) -> None:
             pytest.skip(f"{key}: {why}")
 
 
-def need_means(name: str, **asked: bool) -> None:
-    """Skip the test where this means cannot enforce what is asked for."""
-    means: Means = getattr(abilities(), name)
-    wanted: Mapping[str, bool] = {"network": False, "read": False, "write": False, **asked}
-    if (why := means.why_not(network=wanted["network"], read=wanted["read"], write=wanted["write"])) is not None:
+def lack_of(means: Means, *keys: str) -> str | None:
+    """Why this means cannot enforce one of these; None where it can enforce all."""
+    return next((why for key in keys if (why := getattr(means, key)) is not None), None)
+
+
+def need_means(name: str, *keys: str) -> None:
+    """Skip the test where this means cannot enforce all of these."""
+    if (why := lack_of(getattr(abilities(), name), *keys)) is not None:
         pytest.skip(f"{name}: {why}")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import children
 from tests.forked.sandbox.confined import ROOT, run_python
-from tooldispatchd.children.abilities import Means, read_abilities
+from tooldispatchd.children.abilities import read_abilities
 from tooldispatchd.forked.sandbox import abilities
 
 READ = "from tooldispatchd.children.abilities import read_abilities; read_abilities()"
@@ -101,10 +101,3 @@ print(abilities.attempt(signal.pause))
 
 def test_a_trial_has_a_bound() -> None:
     assert abilities.TRIAL_S == 2.0
-
-
-def test_a_means_cannot_do_what_one_of_its_keys_lacks() -> None:
-    means = Means(version="2", network=None, read=None, write="it is too old", gaps=())
-
-    assert means.why_not(network=True, read=True, write=False) is None
-    assert means.why_not(network=True, read=True, write=True) == "it is too old"

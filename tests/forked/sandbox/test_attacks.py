@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.forked.sandbox import attacker
-from tests.forked.sandbox.confined import ROOT, abilities
+from tests.forked.sandbox.confined import ROOT, abilities, lack_of
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.forked.sandbox import seccomp
 
@@ -82,9 +82,7 @@ def why_not(means: str, uid: int) -> str | None:
     if uid == 0 and os.getuid() != 0:
         return "only root can try what root can"
     able = abilities().landlock if means == "landlock" else abilities().bubblewrap
-    return able.why_not(network=True, read=True, write=True) or (
-        abilities().mount_namespaces if means == "landlock" else None
-    )
+    return lack_of(able, "network", "read", "write") or (abilities().mount_namespaces if means == "landlock" else None)
 
 
 @pytest.fixture(

@@ -12,7 +12,7 @@ from tooldispatchd.forked.sandbox import bubble, confine, seccomp
 
 @pytest.fixture
 def _bubblewrap() -> None:
-    need_means("bubblewrap", network=True, read=True, write=True)
+    need_means("bubblewrap", "network", "read", "write")
 
 
 def run(

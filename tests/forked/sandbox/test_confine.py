@@ -59,7 +59,7 @@ print(os.getresuid(), os.getresgid(), os.getgroups())
 
 @pytest.mark.parametrize("field", ["read", "write"])
 def test_a_path_that_is_not_there_is_refused_beforehand(field: str) -> None:
-    need_means("landlock", read=True, write=True)
+    need_means("landlock", "read", "write")
 
     said = run_python(
         """
@@ -75,7 +75,7 @@ except confine.ConfineError as error:
 
 
 def test_what_a_parent_has_prepared_is_closed_in_a_process_that_is_shut_in(tmp_path: Path) -> None:
-    need_means("landlock", read=True, write=True)
+    need_means("landlock", "read", "write")
     policy = Policy(read=(), write=(str(tmp_path),))
 
     said = run_confined(
@@ -95,7 +95,7 @@ def closed(fd):
 
 
 def test_a_scratch_directory_is_its_calls_own(tmp_path: Path) -> None:
-    need_means("landlock", read=True, write=True)
+    need_means("landlock", "read", "write")
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
 
@@ -114,7 +114,7 @@ print(tried(lambda: os.mkdir(sys.argv[3] + "/../other/made")) in ("EACCES", "ERO
 
 
 def test_where_no_mounts_can_be_had_no_files_attributes_can_be_changed(tmp_path: Path) -> None:
-    need_means("landlock", write=True)
+    need_means("landlock", "write")
     need("seccomp")
     (tmp_path / "mine").mkdir()
     (tmp_path / "file").write_text("text")
@@ -144,7 +144,7 @@ seccomp.install(seccomp.build(network=True, attributes=True))
 
 
 def test_reading_restricted_alone_lets_files_be_moved_but_not_to_where_they_could_be_read(tmp_path: Path) -> None:
-    need_means("landlock", read=True)
+    need_means("landlock", "read")
     need_abi(2)
     for name in ("seen", "one", "other"):
         (tmp_path / name).mkdir()
@@ -166,7 +166,7 @@ print(tried(lambda: os.rename(here + "/other/file", here + "/seen/file")))
 
 def test_with_write_alone_everything_can_be_read_and_only_that_changed(tmp_path: Path) -> None:
     need("mount_namespaces")
-    need_means("landlock", write=True)
+    need_means("landlock", "write")
     (tmp_path / "mine").mkdir()
     (tmp_path / "file").write_text("text")
 
@@ -187,7 +187,7 @@ print(tried(lambda: os.chmod(sys.argv[3] + "/../file", 0)) in ("EPERM", "EROFS")
 
 
 def test_without_network_alone_files_are_as_free_as_before(tmp_path: Path) -> None:
-    need_means("landlock", network=True)
+    need_means("landlock", "network")
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "one" / "file").write_text("text")
@@ -224,14 +224,14 @@ for place in places:
 @pytest.mark.skipif(os.getuid() != 0, reason="to any other user they are closed anyway")
 def test_without_network_root_can_write_to_none_of_the_kernels_files(tmp_path: Path) -> None:
     need("mount_namespaces")
-    need_means("landlock", network=True)
+    need_means("landlock", "network")
     said = run_confined(Policy(network=False), OPEN_KERNELS, scratch=tmp_path).splitlines()
     assert len(said) >= 3
     assert set(said) == {"EROFS"}
 
 
 def test_with_a_network_abstract_sockets_and_signals_stay_within_the_call() -> None:
-    need_means("landlock", read=True, write=True)
+    need_means("landlock", "read", "write")
     need_abi(6)
 
     said = run_confined(
@@ -255,7 +255,7 @@ listener.listen()
 
 
 def test_two_calls_of_one_policy_cannot_reach_each_other() -> None:
-    need_means("landlock", read=True, write=True)
+    need_means("landlock", "read", "write")
     need_abi(6)
 
     said = run_python(
@@ -298,7 +298,7 @@ os.waitpid(sibling, 0)
     ids=lambda argv: Path(argv[0]).name,
 )
 def test_what_is_installed_runs_where_nothing_may_be_read(argv: list[str], tmp_path: Path) -> None:
-    need_means("landlock", network=True, read=True, write=True)
+    need_means("landlock", "network", "read", "write")
     need("mount_namespaces")
     if not Path(argv[0]).exists():
         pytest.skip("it is not installed")
@@ -317,7 +317,7 @@ print(subprocess.run({json.dumps(argv)}, capture_output=True, env={{"PATH": "/us
 
 
 def test_a_program_that_is_a_script_may_run_with_its_interpreter_and_not_with_its_directory(tmp_path: Path) -> None:
-    need_means("landlock", read=True, write=True)
+    need_means("landlock", "read", "write")
     script = tmp_path / "script"
     script.write_text(f"#!{tmp_path}/interpreter\necho ran; cat {tmp_path}/beside 2>&1\n")
     (tmp_path / "interpreter").write_bytes(Path("/bin/sh").read_bytes())

@@ -34,7 +34,7 @@ def test_an_old_kernel_is_asked_for_nothing_that_it_does_not_know() -> None:
 
 
 def test_a_domain_keeps_what_its_rules_give_and_no_more(tmp_path: Path) -> None:
-    need_means("landlock", read=True, write=True)
+    need_means("landlock", "read", "write")
     (tmp_path / "file").write_text("file")
     (tmp_path / "other").write_text("other")
 
@@ -61,7 +61,7 @@ for action in ((here / "other").read_text, lambda: (here / "file").write_text("c
 
 
 def test_a_ruleset_leaves_no_descriptor(tmp_path: Path) -> None:
-    need_means("landlock", read=True)
+    need_means("landlock", "read")
     before = sorted(path.name for path in Path("/proc/self/fd").iterdir())
 
     with landlock.Ruleset(landlock.handled(landlock.abi(), read=True, write=False, network=True)) as rules:

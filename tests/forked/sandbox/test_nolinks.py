@@ -39,7 +39,7 @@ def test_a_path_with_a_link_is_refused(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("field", ["read", "write"])
 def test_a_place_that_has_become_a_link_is_not_followed(tmp_path: Path, field: str) -> None:
-    need_means("landlock", read=True, write=True)
+    need_means("landlock", "read", "write")
     place = tmp_path.resolve()
     (place / "elsewhere" / "below").mkdir(parents=True)
     (place / "above").symlink_to("elsewhere")
@@ -59,7 +59,7 @@ except confine.ConfineError as error:
 
 
 def test_a_place_that_becomes_a_link_once_it_is_prepared_is_not_made_writable(tmp_path: Path) -> None:
-    need_means("landlock", read=True, write=True)
+    need_means("landlock", "read", "write")
     place = tmp_path.resolve()
     (place / "above" / "below").mkdir(parents=True)
     (place / "elsewhere" / "below").mkdir(parents=True)

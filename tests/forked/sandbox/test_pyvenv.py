@@ -71,7 +71,7 @@ def test_a_program_in_no_environment_has_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("means", ["landlock", "bubblewrap"])
 def test_the_python_of_an_environment_starts_where_little_may_be_read(tmp_path: Path, means: str) -> None:
-    need_means(means, read=True)
+    need_means(means, "read")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     (tmp_path / "secret").write_text("secret")
     code = f"import json, os; print(os.path.exists('{tmp_path}/secret') and open('{tmp_path}/secret').read())"

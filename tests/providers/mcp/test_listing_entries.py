@@ -5,6 +5,7 @@ import pytest
 
 from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.listings import SERVER, listed
+from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.providers.mcp.listing import (
     Listing,
 )
@@ -15,16 +16,16 @@ def region(name: object) -> dict[str, object]:
     return {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": name}}}
 
 
-def test_a_modern_tool_over_http_knows_the_headers_of_its_arguments() -> None:
-    listing = Listing(SERVER, SHARE, is_http=True, is_modern=True)
-    listing.add(listed("search", inputSchema=region("Region")))
+async def test_a_modern_tool_over_http_knows_the_headers_of_its_arguments() -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE, is_http=True, is_modern=True)
+    await listing.add(listed("search", inputSchema=region("Region")))
     assert listing.tools["search"].params == (("Mcp-Param-Region", ("region",)),)
 
 
-def test_a_modern_tool_over_http_with_a_wrong_mark_is_left_out() -> None:
-    listing = Listing(SERVER, SHARE, is_http=True, is_modern=True)
-    listing.add(listed("search", inputSchema=region("a b")))
-    listing.add(listed("other"))
+async def test_a_modern_tool_over_http_with_a_wrong_mark_is_left_out() -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE, is_http=True, is_modern=True)
+    await listing.add(listed("search", inputSchema=region("a b")))
+    await listing.add(listed("other"))
     assert list(listing.tools) == ["other"]
     assert listing.all_warnings() == [
         "tool 'search' is left out: its property 'region' has an x-mcp-header that is no name of a header"
@@ -32,16 +33,16 @@ def test_a_modern_tool_over_http_with_a_wrong_mark_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(("is_http", "is_modern"), [(False, False), (True, False), (False, True)])
-def test_marks_mean_nothing_elsewhere(is_http: bool, is_modern: bool) -> None:
-    listing = Listing(SERVER, SHARE, is_http=is_http, is_modern=is_modern)
-    listing.add(listed("search", inputSchema=region("a b")))
+async def test_marks_mean_nothing_elsewhere(is_http: bool, is_modern: bool) -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE, is_http=is_http, is_modern=is_modern)
+    await listing.add(listed("search", inputSchema=region("a b")))
     assert listing.tools["search"].params == ()
 
 
-def test_equal_tools_of_two_transports_are_not_one() -> None:
-    stdio, http = Listing(SERVER, SHARE), Listing(SERVER, SHARE, is_http=True, is_modern=True)
-    stdio.add(listed("search", inputSchema=region("Region")))
-    http.add(listed("search", inputSchema=region("Region")))
+async def test_equal_tools_of_two_transports_are_not_one() -> None:
+    stdio, http = Listing(SERVER, SHARE, IN_PLACE), Listing(SERVER, SHARE, IN_PLACE, is_http=True, is_modern=True)
+    await stdio.add(listed("search", inputSchema=region("Region")))
+    await http.add(listed("search", inputSchema=region("Region")))
     assert stdio.tools["search"].params == ()
     assert http.tools["search"].params == (("Mcp-Param-Region", ("region",)),)
 
@@ -62,11 +63,11 @@ DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
         ({"properties": {"x": {"prefixItems": [{"type": "string"}]}}}, False),
     ],
 )
-def test_a_schema_is_read_by_the_draft_that_it_names_and_else_by_the_newest(
+async def test_a_schema_is_read_by_the_draft_that_it_names_and_else_by_the_newest(
     schema: dict[str, object], is_valid: bool
 ) -> None:
-    listing = Listing(SERVER, SHARE)
-    listing.add(listed("search", inputSchema={"type": "object", **schema}))
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    await listing.add(listed("search", inputSchema={"type": "object", **schema}))
     assert listing.tools["search"].input.is_valid({"x": [1]}) is is_valid
 
 
@@ -80,11 +81,11 @@ def test_a_schema_is_read_by_the_draft_that_it_names_and_else_by_the_newest(
         {"properties": {"x": {"pattern": "("}}},
     ],
 )
-def test_a_schema_that_is_broken_disables_its_tool_alone(schema: dict[str, object]) -> None:
-    listing = Listing(SERVER, SHARE)
-    listing.add(listed("search", inputSchema={"type": "object", **schema}))
-    listing.add(listed("other", outputSchema=schema))
-    listing.add(listed("good"))
+async def test_a_schema_that_is_broken_disables_its_tool_alone(schema: dict[str, object]) -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    await listing.add(listed("search", inputSchema={"type": "object", **schema}))
+    await listing.add(listed("other", outputSchema=schema))
+    await listing.add(listed("good"))
     assert list(listing.tools) == ["good"]
     first, second = listing.all_warnings()
     assert first.startswith("tool 'search' is left out: its inputSchema is broken: ")
@@ -101,13 +102,13 @@ def test_a_schema_that_is_broken_disables_its_tool_alone(schema: dict[str, objec
         ({"$id": "http://a.example/s.json", "allOf": [{"$ref": "b.json"}]}, "http://a.example/b.json"),
     ],
 )
-def test_a_schema_that_lies_elsewhere_disables_its_tool_and_is_never_fetched(
+async def test_a_schema_that_lies_elsewhere_disables_its_tool_and_is_never_fetched(
     schema: dict[str, object], place: str
 ) -> None:
-    listing = Listing(SERVER, SHARE)
-    listing.add(listed("search", inputSchema={"type": "object", **schema}))
-    listing.add(listed("other", outputSchema=schema))
-    listing.add(listed("good"))
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    await listing.add(listed("search", inputSchema={"type": "object", **schema}))
+    await listing.add(listed("other", outputSchema=schema))
+    await listing.add(listed("good"))
     assert list(listing.tools) == ["good"]
     assert listing.all_warnings() == [
         f"tool 'search' is left out: its inputSchema refers to {place}, which is never fetched",
@@ -115,8 +116,8 @@ def test_a_schema_that_lies_elsewhere_disables_its_tool_and_is_never_fetched(
     ]
 
 
-def test_any_keyword_of_the_newest_draft_may_stand_in_a_schema() -> None:
-    listing = Listing(SERVER, SHARE)
+async def test_any_keyword_of_the_newest_draft_may_stand_in_a_schema() -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
     schema = {
         "type": "object",
         "$defs": {"city": {"$anchor": "city", "type": "string"}},
@@ -126,7 +127,9 @@ def test_any_keyword_of_the_newest_draft_may_stand_in_a_schema() -> None:
         "then": {"properties": {"city": {"minLength": 2}}},
         "unevaluatedProperties": False,
     }
-    listing.add(listed("search", inputSchema=schema, outputSchema={"type": "array", "items": {"type": "integer"}}))
+    await listing.add(
+        listed("search", inputSchema=schema, outputSchema={"type": "array", "items": {"type": "integer"}})
+    )
     tool = listing.tools["search"]
     assert tool.input.is_valid({"city": "Rome"})
     assert not tool.input.is_valid({"city": "R"})
@@ -135,24 +138,28 @@ def test_any_keyword_of_the_newest_draft_may_stand_in_a_schema() -> None:
     assert tool.output.is_valid([1, 2])
 
 
-def test_a_schema_that_unfolds_to_too_much_disables_its_tool() -> None:
+async def test_a_schema_that_unfolds_to_too_much_disables_its_tool() -> None:
     defs: dict[str, object] = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 10} for n in range(12)}
-    listing = Listing(SERVER, SHARE)
-    listing.add(listed("bomb", inputSchema={"$ref": "#/$defs/d0", "$defs": {**defs, "d12": {"type": "object"}}}))
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    await listing.add(listed("bomb", inputSchema={"$ref": "#/$defs/d0", "$defs": {**defs, "d12": {"type": "object"}}}))
     assert listing.tools == {}
     assert len(listing.all_warnings()) == 1
 
 
-def test_what_people_read_of_a_tool_is_bounded() -> None:
-    listing = Listing(SERVER, SHARE)
-    listing.add(listed("search", title="x" * 5000, description="y" * 100_000, annotations={"title": "z" * 20_000}))
+async def test_what_people_read_of_a_tool_is_bounded() -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    await listing.add(
+        listed("search", title="x" * 5000, description="y" * 100_000, annotations={"title": "z" * 20_000})
+    )
     tool = listing.tools["search"]
     assert (tool.title, len(tool.description), tool.annotations) == ("x" * 1024, 65_536, None)
 
 
-def test_what_is_not_known_of_an_entry_is_ignored() -> None:
-    listing = Listing(SERVER, SHARE)
-    listing.add(listed("search", icons=[{"src": "x"}], _meta={"a": 1}, execution={"taskSupport": "optional"}, more=7))
+async def test_what_is_not_known_of_an_entry_is_ignored() -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    await listing.add(
+        listed("search", icons=[{"src": "x"}], _meta={"a": 1}, execution={"taskSupport": "optional"}, more=7)
+    )
     assert list(listing.tools) == ["search"]
 
 
@@ -166,11 +173,11 @@ def test_what_is_not_known_of_an_entry_is_ignored() -> None:
         ({"whitelist": ("get_prompt",)}, [], "get_prompt"),
     ],
 )
-def test_tools_that_are_made_are_wanted_and_denied_like_those_that_are_listed(
+async def test_tools_that_are_made_are_wanted_and_denied_like_those_that_are_listed(
     settings: dict[str, object], offered: list[str], missing: str | None
 ) -> None:
-    listing = Listing(msgspec.structs.replace(SERVER, **settings), SHARE)
-    listing.add(listed("search"))
+    listing = Listing(msgspec.structs.replace(SERVER, **settings), SHARE, IN_PLACE)
+    await listing.add(listed("search"))
     for tool in resource_tools(has_resources=True, prompts=None):
         listing.add_made(tool)
     assert sorted(listing.tools) == sorted(offered)
@@ -178,28 +185,28 @@ def test_tools_that_are_made_are_wanted_and_denied_like_those_that_are_listed(
     assert set(listing.listed) == {"search", "read_resource", "list_resources"}
 
 
-def test_a_tool_of_the_server_s_own_goes_before_one_that_is_made() -> None:
-    listing = Listing(SERVER, SHARE)
-    listing.add(listed("read_resource"))
+async def test_a_tool_of_the_server_s_own_goes_before_one_that_is_made() -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    await listing.add(listed("read_resource"))
     for tool in resource_tools(has_resources=True, prompts=None):
         listing.add_made(tool)
     assert listing.tools["read_resource"].method == "tools/call"
 
 
-def test_a_tool_that_can_only_be_called_as_a_task_is_left_out() -> None:
-    listing = Listing(SERVER, SHARE)
-    listing.add(listed("slow", execution={"taskSupport": "required"}))
-    listing.add(listed("either", execution={"taskSupport": "optional"}))
-    listing.add(listed("odd", execution=7))
+async def test_a_tool_that_can_only_be_called_as_a_task_is_left_out() -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    await listing.add(listed("slow", execution={"taskSupport": "required"}))
+    await listing.add(listed("either", execution={"taskSupport": "optional"}))
+    await listing.add(listed("odd", execution=7))
     assert list(listing.tools) == ["either", "odd"]
     assert listing.all_warnings() == [
         "tool 'slow' is left out: it can only be called as a task, which is not spoken here"
     ]
 
 
-def test_a_denial_of_what_is_not_there_is_a_warning() -> None:
-    listing = Listing(msgspec.structs.replace(SERVER, deny=("convert_tim", "get_time")), SHARE)
-    listing.add(listed("convert_time"))
-    listing.add(listed("get_time"))
+async def test_a_denial_of_what_is_not_there_is_a_warning() -> None:
+    listing = Listing(msgspec.structs.replace(SERVER, deny=("convert_tim", "get_time")), SHARE, IN_PLACE)
+    await listing.add(listed("convert_time"))
+    await listing.add(listed("get_time"))
     assert list(listing.tools) == ["convert_time"]
     assert listing.all_warnings() == ["deny names 'convert_tim', which it does not offer; did you mean convert_time?"]

@@ -175,11 +175,11 @@ class ProgramBounds(NamedTuple):
 
 
 class Programs:
-    """How the daemon runs programs: without `bounds` only those that have none."""
+    """How the daemon runs programs: until it is equipped only those that have no bounds."""
 
-    def __init__(self, family: Family, bounds: ProgramBounds | None) -> None:
+    def __init__(self, family: Family) -> None:
         self._family = family
-        self.equip(bounds)
+        self.equip(None)
 
     def equip(self, bounds: ProgramBounds | None) -> None:
         """From now on have these bounds, which do not change once they are there."""
@@ -216,10 +216,6 @@ class Programs:
                 return await run(launch, program.command, line, env=env, passed=passed)
         except SurroundingsError as error:
             return Fault(Code.TOOL_FAILED, str(error)).ran(may_have=False)
-
-    def house(self, program: Program) -> "Housed":
-        """The confinement of a server's child."""
-        return Housed(self, program)
 
     def directly(self, program: Program, lent: Lent | None) -> ChildStarter:
         """Starts the program from the daemon itself."""

@@ -133,7 +133,7 @@ class Reusing:
         env: Mapping[str, str],
         with_updates: bool,
     ) -> Child:
-        """`starting.Launch`; raises `_RefusedError` too."""
+        """A `ChildStarter`; raises `_RefusedError` too."""
         programs = self._programs
         lent = await lend()
         if isinstance(lent, Fault):

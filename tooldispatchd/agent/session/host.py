@@ -26,6 +26,7 @@ from tooldispatchd.agent.session.roster import UNKNOWN_AGENT, Roster
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.agent.steps.auditing import audit_refused
 from tooldispatchd.agent.tools.showing import parsed, refuse_form
+from tooldispatchd.calls.lineallowance import LineAllowance
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.outcome import utf8_size
 from tooldispatchd.catalog.profiles import Profile
@@ -84,12 +85,10 @@ class ChannelHost:
     __slots__ = (
         "_allowance",
         "_awaited",
-        "_counted_at",
         "_half",
         "_has_administered",
         "_hearing",
         "_heavy",
-        "_is_flooding",
         "_is_reading",
         "_is_resting",
         "_is_turn_over",
@@ -140,9 +139,8 @@ class ChannelHost:
         self._was_half_refused = False
         self._roster = Roster(latest, self, self._machine.outgoing, entrance, visitor, lineage=lineage)
         self._hearing = Hearing.LISTENING
-        self._allowance = float(runtime.setup.limits.lines_per_s)
-        self._counted_at = trio.current_time()
-        self._is_flooding = self._is_resting = self._is_reading = self._is_turn_over = False
+        self._allowance = LineAllowance(runtime.setup.limits.lines_per_s, trio.current_time())
+        self._is_resting = self._is_reading = self._is_turn_over = False
         self._unsent = 0  # bytes of large answers among the outgoing lines
         # So many things must be done before further lines are looked at: one may be a line that a checker reads.
         self._awaited = 0
@@ -192,9 +190,9 @@ class ChannelHost:
             return
         machine, roster, named = self._machine, self._roster, self._roster.named
         before = machine.line
-        left = TURN if self._allowance >= TURN else self._refill()
+        left = TURN if self._allowance.left >= TURN else self._refill()
         until = 0.0  # a short turn needs no clock
-        is_slow = self._is_flooding or self._is_resting or self._outlet.is_crowded
+        is_slow = self._allowance.is_used_up or self._is_resting or self._outlet.is_crowded
         self._is_reading = True
         try:
             while self._read and not self._is_turn_over:
@@ -219,18 +217,14 @@ class ChannelHost:
                     break
         finally:
             self._is_reading = self._is_turn_over = False
-            self._allowance -= machine.line - before
+            self._allowance.left -= machine.line - before
         self._go_on()
 
     def _refill(self) -> int:
         """Give the channel its lines of the time that has passed; how many of them this turn may serve."""
-        limit = self.latest().setup.limits.lines_per_s
-        now = trio.current_time()
-        # A second later there is room again, however much was sent.
-        self._allowance = min(limit, max(-limit, self._allowance) + (now - self._counted_at) * limit)
-        self._counted_at = now
-        self._is_flooding = self._allowance < 1
-        return TURN if self._is_flooding else min(TURN, int(self._allowance))
+        allowance = self._allowance
+        allowance.refill(self.latest().setup.limits.lines_per_s, trio.current_time())
+        return TURN if allowance.is_used_up else min(TURN, int(allowance.left))
 
     def _read_heavy(self, line: bytes | bytearray) -> None:
         """Have a checker read a line that would take too long here; nothing behind it is looked at meanwhile."""
@@ -295,16 +289,11 @@ class ChannelHost:
     def gone(self, why: str) -> None:
         """The peer has left: cancel all calls, and serve no line any more."""
         self.latest().setup.log.debug("channel gone", why=why)
-        self._roster.is_closing = True
         if self._hearing is not Hearing.CLOSED:
             self._hearing = Hearing.DEAF
         if self._admin is not None:
             self._admin.forget(self)
-        if self._heavy is not None:
-            self._heavy.cancel()
-        for session in self._roster:
-            session.gone()
-        self._close_if_empty()
+        self._stop_all(Session.gone)
 
     def flush(self) -> None:
         """Send the outgoing lines and servers' queued requests; while a chunk is read, at its end."""
@@ -370,11 +359,15 @@ class ChannelHost:
     def abort(self) -> None:
         """End what still runs and refuse all requests; the channel closes when nothing of its sessions is left."""
         self._may_stay = False
+        self._stop_all(Session.abort)
+
+    def _stop_all(self, stop: Callable[[Session], None]) -> None:
+        """Let nobody join, drop the line that a checker reads, and `stop` each session."""
         self._roster.is_closing = True
         if self._heavy is not None:
             self._heavy.cancel()
         for session in self._roster:
-            session.abort()
+            stop(session)
         self._close_if_empty()
 
     # --- the side of what answers administrators ---
@@ -466,12 +459,12 @@ class ChannelHost:
         """Serve any line: the first opens the session, whatever it is. Returns the line's share of the turn."""
         if isinstance(message, ToolReq | ShortReq | NestedReq):
             self._request(message)
-            return DEAR if self._is_flooding else 2
+            return DEAR if self._allowance.is_used_up else 2
         if isinstance(message, ToolCancel | ToolBackground | ApproveResp | AskResp):
             self._pass_on(message)
         elif isinstance(message, ByeSaid):
             self._bye(message)
-        elif self._is_flooding:
+        elif self._allowance.is_used_up:
             return self._turn_down(message)
         elif isinstance(message, Hello):
             if not self._roster.greet(message, line=self._machine.line):
@@ -514,7 +507,7 @@ class ChannelHost:
         session: Session | Fault | None = self._roster.of(body.agent)
         if session is None:
             # Nothing is looked at in a line over the rate, so that it opens nothing.
-            is_let_in = not self._is_flooding
+            is_let_in = not self._allowance.is_used_up
             session = self._roster.open_silently(body.agent, line=self._machine.line) if is_let_in else self._flooded
         if session is None:
             self._put_off(request)
@@ -523,7 +516,7 @@ class ChannelHost:
             SessionMachine(self._machine.outgoing).reply_fault(request, session)
             self._state.tallies.of(None).note(session, 0.0)
             audit_refused(self._services.audit, self.visitor.uid, body, session)
-        elif self._is_flooding and body.id not in session.machine.live:
+        elif self._allowance.is_used_up and body.id not in session.machine.live:
             session.refuse_request(request, self._flooded)
         elif self._outlet.is_crowded and body.id not in session.machine.live:
             session.refuse_request(request, self.share.fault)

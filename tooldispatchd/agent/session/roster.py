@@ -48,10 +48,7 @@ UNKNOWN_AGENT: Final = Fault(Code.UNKNOWN_AGENT, "no session is open for this ag
 
 
 class Roster:
-    """See the module. `latest` is as of a `ChannelHost`, and `outgoing` the channel's list of lines to send.
-
-    `is_ended` is true once nobody can join any more and nobody is there: then the channel is over.
-    """
+    """See the module. `latest` is as of a `ChannelHost`, and `outgoing` the channel's list of lines to send."""
 
     __slots__ = (
         "_administering",

@@ -209,16 +209,17 @@ _SCHEMA: Final[dict[str, object]] = {
 _CHECK: Final = compile_check(_SCHEMA)
 
 
-Described = Callable[[str], Plan | None]
-"""The plan of the tool that is meant by a name, however it is spelled."""
-
-
 class InfoPlan(Plan):
-    """The tool `info`, which answers at once: `{name: string} -> string`. `documented` are tools that have a text."""
+    """The tool `info`, which answers at once: `{name: string} -> string`.
+
+    `documented` are tools that have a text. `find` gives the tool that is meant by a name, however it is spelled.
+    """
 
     __slots__ = ("find",)
 
-    def __init__(self, documented: Iterable[str], find: Described, *, limit_s: float, tallies: Tallies) -> None:
+    def __init__(
+        self, documented: Iterable[str], find: Callable[[str], Plan | None], *, limit_s: float, tallies: Tallies
+    ) -> None:
         read = Reader(_CHECK, missing={}, wrapped=False)
         shown = ", ".join(documented)
         description = f"Give the full documentation of a tool. There is one for: {shown}"

@@ -34,8 +34,7 @@ TOOLS_A_TURN: Final = 4
 
 def compile_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     """The plans of a profile's declared tools, less those of servers; every session of the profile shares them."""
-    whole = runtime.setup.profile_keys.profile(key)
-    return _completed(runtime, whole, {tool.name: _compile_plan(runtime, tool, whole) for tool in _own(runtime, whole)})
+    return next(plans for plans in _compile_in_turns(runtime, key) if plans is not None)
 
 
 def plan_some(runtime: Runtime, key: str) -> bool:
@@ -45,43 +44,35 @@ def plan_some(runtime: Runtime, key: str) -> bool:
     """
     if runtime.has_plans(key):
         return True
-    pauses = runtime.planning.pop(key, None) or _compile_in_turns(runtime, key)
-    for _pause in pauses:
-        runtime.planning[key] = pauses
+    turns = runtime.planning.pop(key, None) or _compile_in_turns(runtime, key)
+    plans = next(turns)
+    if plans is None:
+        runtime.planning[key] = turns
         return False
+    runtime.plans(key, lambda _runtime, _key: plans)
     return True
 
 
 async def plan_ahead(runtime: Runtime, key: str) -> None:
     """Compile all of them, in turns."""
-    while True:
-        if plan_some(runtime, key):
-            return
+    while not plan_some(runtime, key):
         await trio.lowlevel.checkpoint()
 
 
-def _compile_in_turns(runtime: Runtime, key: str) -> Iterator[None]:
+def _compile_in_turns(runtime: Runtime, key: str) -> Iterator[dict[str, Plan] | None]:
+    """None after each turn but the last, which gives the plans."""
     whole = runtime.setup.profile_keys.profile(key)
+    tools = (runtime.setup.catalog.tools[name] for name in whole.tools)
+    own = [tool for tool in tools if tool.server is None and tool.spec.native is None]
     plans: dict[str, Plan] = {}
-    for number, tool in enumerate(_own(runtime, whole)):
+    for number, tool in enumerate(own):
         if number and number % TOOLS_A_TURN == 0:
-            yield
+            yield None
         plans[tool.name] = _compile_plan(runtime, tool, whole)
-    runtime.plans(key, lambda runtime, _key: _completed(runtime, whole, plans))
-
-
-def _own(runtime: Runtime, profile: Profile) -> list[DeclaredTool]:
-    """The profile's declared tools that are no server's, and that the daemon runs."""
-    tools = (runtime.setup.catalog.tools[name] for name in profile.tools)
-    return [tool for tool in tools if tool.server is None and tool.spec.native is None]
-
-
-def _completed(runtime: Runtime, whole: Profile, plans: dict[str, Plan]) -> dict[str, Plan]:
-    """These plans, with those of the daemon's own tools."""
     # A declared tool of such a name wins, also one that a server has yet to show.
     plans |= {plan.name: plan for plan in (job_plans() if whole.jobs else ()) if plan.name not in whole.tools}
     plans |= {plan.name: plan for plan in (search_plans(runtime) if whole.is_searched else ())}
-    return plans | info_plans(runtime, whole, Described(runtime, plans))
+    yield plans | info_plans(runtime, whole, Described(runtime, plans))
 
 
 def info_plans(runtime: Runtime, profile: Profile, find: Callable[[str], Plan | None]) -> dict[str, Plan]:

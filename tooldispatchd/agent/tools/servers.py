@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from tooldispatchd.agent.faults import without_secrets
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.programs.confining import program_of_server
-from tooldispatchd.agent.programs.programs import Program
+from tooldispatchd.agent.programs.programs import Housed, Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.notes import ServerNotes
 from tooldispatchd.agent.tools.sharing import View
@@ -407,7 +407,7 @@ def open_keeper(
     """
     # A connection may outlive the generation that it was opened in: nothing of it may hold the runtime.
     services, state = runtime.services, runtime.state
-    house = None if program is None or program.policy is None else partial(services.programs.house, program)
+    house = None if program is None or program.policy is None else partial(Housed, services.programs, program)
 
     def connect(changed: Callable[[], None]) -> Connection:
         return Connection(

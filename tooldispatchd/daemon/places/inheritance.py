@@ -25,7 +25,6 @@ UNNAMED: Final = "unknown"
 # One of the kind is the daemon's own; every other descriptor is one that a unit names.
 OWN: Final = re.compile(r"(place|lock)-([0-9a-f]{32})")
 WITH_PATH: Final = frozenset({ListenKind.UNIX, ListenKind.HTTP_UNIX})
-WITHOUT_PATH: Final = frozenset({ListenKind.ABSTRACT, ListenKind.HTTP, ListenKind.HTTPS})
 
 
 class SocketStore(Protocol):

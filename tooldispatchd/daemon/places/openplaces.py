@@ -17,7 +17,7 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind
 from tooldispatchd.daemon.places.doors import Door, OpenPlace, Spot, WebDoor, doors_of, open_doors, spot_of
 from tooldispatchd.daemon.places.inheritance import Handed, SocketStore, names_of
-from tooldispatchd.front.front import Front
+from tooldispatchd.front.front import Front, Listener
 
 # Their descriptors were given to the process, once.
 GIVEN: Final = frozenset({ListenKind.SYSTEMD, ListenKind.FD, ListenKind.STDIO})
@@ -84,7 +84,7 @@ class OpenPlaces:
             place.is_stored = self._store.store(place.handed)
             self._places[spot_of(place.place)] = place
             for door in place.doors:
-                place.listeners.append(self._front.listen(door.socket, partial(self._accepted, door)))
+                place.listeners.append(Listener(self._front, door.socket, partial(self._accepted, door)))
 
     def prepare(self, places: Sequence[ListenAddress], catalog: Catalog) -> PlaceChange:
         """What is to change for these places, of which the new ones are open. Raises `ListenError`."""

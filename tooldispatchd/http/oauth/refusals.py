@@ -7,23 +7,15 @@ NEEDS_EXTRA = 'needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'
 
 
 class AuthorizationError(WireError):
-    """A request cannot be authorised; `why` follows the server's name, `extras` are those of a fault.
+    """A request cannot be authorised, and nothing of it was begun; `why` follows the server's name.
 
-    With `was_sent` the server had refused the request itself. `said` is the authorization server's error, where that is
-    a registered one.
+    `extras` are those of a fault. `said` is the authorization server's error, where that is a registered one.
     """
 
-    def __init__(
-        self,
-        why: str,
-        *,
-        was_sent: bool = False,
-        extras: dict[str, object] | None = None,
-        said: str | None = None,
-    ) -> None:
-        super().__init__(why, was_sent=was_sent, extras=extras)
+    def __init__(self, why: str, *, extras: dict[str, object] | None = None, said: str | None = None) -> None:
+        super().__init__(why, extras=extras)
         self.said = said
 
     def again(self) -> "AuthorizationError":
         """Copy it for another task that waited for the same flow: an exception is raised in one task only."""
-        return AuthorizationError(self.why, was_sent=self.was_sent, extras=dict(self.extras))
+        return AuthorizationError(self.why, extras=dict(self.extras))

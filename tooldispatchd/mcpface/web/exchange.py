@@ -81,7 +81,6 @@ class Site:
         self.place = place
         self.guard = Guard(place)
         self.verifier = verifier
-        self.sessions.renew(place)
 
 
 async def serve_request(site: Site, connection: ClientConnection, head: Head) -> None:
@@ -207,8 +206,10 @@ class _Exchange:
             error = error_json(peeked.id, HEADER_MISMATCH, f"the header {wrong} does not say what the body says")
             await self._connection.answer(400, [*self._headers, _JSON], error)
             return
-        sessions = self._site.sessions
-        session = sessions.stateless(self._credential, self._owner, self._connection, peeked.keys)
+        site = self._site
+        session = site.sessions.stateless(
+            site.place, self._credential, self._owner, connection=self._connection, keys=peeked.keys
+        )
         ticket, feed = await session.take(body, self._revision)
         try:
             await self._reply(session, feed, peeked)
@@ -218,7 +219,7 @@ class _Exchange:
 
     async def _post_in_session(self, body: bytes, peeked: Peeked) -> None:
         if self._key is None and peeked.method == "initialize":
-            session = self._site.sessions.open(self._credential, self._owner)
+            session = self._site.sessions.open(self._site.place, self._credential, self._owner)
             _, feed = await session.take(body, self._revision)
             try:
                 await _while_connected(self._connection, partial(self._open, session, feed))

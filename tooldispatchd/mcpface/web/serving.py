@@ -42,9 +42,6 @@ class Connections:
         self._dropped = trio.lowlevel.ParkingLot()
         self._addresses: Counter[str] = Counter()
 
-    def __len__(self) -> int:
-        return len(self._scopes)
-
     def enter(self, connection: ClientConnection, scope: trio.CancelScope) -> bool:
         """Count a connection; False where all others serve somebody."""
         if self._addresses[connection.address] >= self._most // 2:
@@ -129,7 +126,7 @@ async def serve_place(place: WebPlace, log: LogBook, told: trio.abc.ReceiveStrea
     third = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OWN_DESCRIPTORS, OWN_DESCRIPTORS) // 3
     budget, connections = ByteBudget(), Connections(min(MAX_CONNECTIONS, 2 * third))
     async with trio.open_nursery() as home:
-        sessions = WebSessions(place, home, budget=budget, log=log, most_of_all_places=min(MAX_SESSIONS, third))
+        sessions = WebSessions(home, budget=budget, log=log, most_of_all_places=min(MAX_SESSIONS, third))
         site = Site(place, sessions, budget=budget, log=log, verifier=_verifier(place, log))
         async with trio.open_nursery() as listener:
             listener.start_soon(_listen, site, connections, home)

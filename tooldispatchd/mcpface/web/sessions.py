@@ -271,14 +271,12 @@ class WebSessions:
 
     def __init__(
         self,
-        place: WebPlace,
         nursery: trio.Nursery,
         *,
         budget: ByteBudget,
         log: LogBook,
         most_of_all_places: int,
     ) -> None:
-        self._place = place
         self._nursery = nursery
         self._budget = budget
         self._log = log
@@ -287,13 +285,6 @@ class WebSessions:
         self._stateless: dict[Hashable, WebSession] = {}
         self._is_closed = False
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
-    def renew(self, place: WebPlace) -> None:
-        """From now on this is what is known of the place, and of how many others there are."""
-        self._place = place
-
     def find(self, key: str, credential: Credential) -> WebSession:
         """The session of that id; raises `RefusalError` where this credential has none such."""
         session = self._sessions.get(key)
@@ -301,17 +292,19 @@ class WebSessions:
             raise RefusalError(404)
         return session
 
-    def open(self, credential: Credential, owner: str, *, idle_s: float = IDLE_S) -> WebSession:
-        """A new session; raises `RefusalError` where there is no room."""
+    def open(self, place: WebPlace, credential: Credential, owner: str, *, idle_s: float = IDLE_S) -> WebSession:
+        """A new session at the place as it is now; raises `RefusalError` where there is no room."""
         if self._is_closed:
             raise RefusalError(503, [("Retry-After", "5")])
-        self._make_room(owner)
+        self._make_room(owner, self._most_of_all_places // place.places_sharing)
         session = WebSession(secrets.token_urlsafe(24), credential, owner, self._budget, idle_s)
         self._sessions[session.key] = session
-        self._nursery.start_soon(self._run, session)
+        self._nursery.start_soon(self._run, session, place)
         return session
 
-    def stateless(self, credential: Credential, owner: str, connection: Hashable, keys: tuple[str, ...]) -> WebSession:
+    def stateless(
+        self, place: WebPlace, credential: Credential, owner: str, *, connection: Hashable, keys: tuple[str, ...]
+    ) -> WebSession:
         """The session for a request that names none: the one that gave one of `keys`, else the caller's own."""
         for found in self._sessions.values() if keys else ():
             is_own = not found.is_over and found.credential.whose == credential.whose
@@ -320,7 +313,7 @@ class WebSessions:
         caller = credential.whose if credential.holder else connection
         session = self._stateless.get(caller)
         if session is None or session.is_over:
-            session = self._stateless[caller] = self.open(credential, owner, idle_s=STATELESS_IDLE_S)
+            session = self._stateless[caller] = self.open(place, credential, owner, idle_s=STATELESS_IDLE_S)
         return session
 
     def leave(self, connection: Hashable) -> None:
@@ -336,10 +329,9 @@ class WebSessions:
             if session.is_idle:
                 session.end()
 
-    def _make_room(self, owner: str) -> None:
+    def _make_room(self, owner: str, most: int) -> None:
         own = [session for session in self._sessions.values() if session.owner == owner]
         # Half for one owner: the rest is left for those who come later.
-        most = self._most_of_all_places // self._place.places_sharing
         if len(self._sessions) < most and len(own) < most // 2:
             return
         spare_at = trio.current_time() - SPARE_S
@@ -348,10 +340,10 @@ class WebSessions:
             raise RefusalError(503, [("Retry-After", "10")], event="too many sessions")
         min(spare, key=lambda session: session.used_at).end()
 
-    async def _run(self, session: WebSession) -> None:
+    async def _run(self, session: WebSession, place: WebPlace) -> None:
         """Run a session; the guard of what is wrong with it alone."""
         try:
-            await session.run(self._place.door, self._place.max_answer_bytes)
+            await session.run(place.door, place.max_answer_bytes)
         except Exception as error:  # noqa: BLE001  # guard: one client's session
             self._log.incident("session failed", error)
         finally:

@@ -35,7 +35,7 @@ from tooldispatchd.providers.mcp.messages import (
 )
 from tooldispatchd.providers.mcp.server import McpTool, Server, too_large
 from tooldispatchd.providers.updates import INTERVAL_S, Held
-from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.lines import END_BYTES, HEAD_BYTES, LineCutter, LongLine, Text
 
 # Messages of a batch, or lines of a chunk, between two turns of the loop: a chunk may hold some ten thousand of them.
@@ -43,8 +43,6 @@ MESSAGES_PER_TURN: Final = 128
 # A program that has written so many lines and no message is no server; one that starts may write some hundred.
 MAX_STRAY_LINES: Final = 10_000
 MAX_STRAY_CHARS: Final = 80
-# A server that answers so has turned the request away and begun nothing.
-_REFUSED: Final = frozenset({401, 403})
 
 
 class PendingCall:
@@ -228,9 +226,9 @@ class Answers:
         self._take_message(message)
         self._taken()
 
-    def fail(self, number: int, fault: Fault) -> None:
+    def fail(self, number: int, fault: Fault, *, is_turned_away: bool = False) -> None:
         """As `Inbox.fail`."""
-        self._fail(number, fault)
+        self._fail(number, fault, is_turned_away=is_turned_away)
         self._taken()
 
     def is_waiting(self, number: int) -> bool:
@@ -278,13 +276,12 @@ class Answers:
         lines, are = ("1 line", "is") if self.skipped == 1 else (f"{self.skipped:,} lines", "are")
         return f'{lines} that {are} no message, the first is "{self.stray}"'
 
-    def _fail(self, number: int, fault: Fault) -> None:
+    def _fail(self, number: int, fault: Fault, *, is_turned_away: bool = False) -> None:
         entry = self.pending.take(number)
         if isinstance(entry, PendingCall):
             self.has_completed = True
-            is_refused = fault.code is Code.SERVER_UNAVAILABLE and fault.extras.get("http_status") in _REFUSED
             # Before a later round the server had begun.
-            entry.finish(fault.ran(may_have=False) if is_refused and not entry.rounds else fault)
+            entry.finish(fault.ran(may_have=False) if is_turned_away and not entry.rounds else fault)
         elif entry is not None:
             self._reply(entry, fault)
 

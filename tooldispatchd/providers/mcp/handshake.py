@@ -16,7 +16,7 @@ from tooldispatchd.checkers.pool import Running
 from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.greeting import Greeting
 from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
-from tooldispatchd.providers.mcp.listing import LIGHT_PAGE_BYTES, MAX_PAGE_BYTES, Listing, is_light_tool
+from tooldispatchd.providers.mcp.listing import MAX_PAGE_BYTES, Listing
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, error_in, error_words
 from tooldispatchd.providers.mcp.negotiation import (
@@ -140,17 +140,20 @@ class Handshake:
         """
         dialect = self._talk.dialect
         assert dialect is not None
-        listing = Listing(self._server, self._talk.share, is_http=self._way.is_http, is_modern=dialect.is_modern)
+        listing = Listing(
+            self._server,
+            self._talk.share,
+            self._talk.checkers,
+            is_http=self._way.is_http,
+            is_modern=dialect.is_modern,
+        )
         self.stage = "tools/list"
         cursor: str | None = None
         while greeting.has_tools:
             result = await self._page("tools/list", cursor, until)
             if len(result) > MAX_PAGE_BYTES:
                 raise HandshakeError(f"a page of its list of tools is larger than {MAX_PAGE_BYTES} bytes")
-            if len(result) <= LIGHT_PAGE_BYTES:
-                page = listing.read_page(result)
-            else:
-                page = await listing.read_large_page(result, self._talk.checkers)
+            page = await listing.read_page(result)
             if page is None:
                 raise HandshakeError("its list of tools cannot be read")
             raws, cursor = page
@@ -176,10 +179,7 @@ class Handshake:
         """Read the tools in short turns, between which the handshake's limit and the end of the server are noticed."""
         turn_ends = trio.current_time() + LISTING_TURN_S
         for raw in raws:
-            if not is_light_tool(raw):
-                await listing.add_heavy(raw, self._talk.checkers)
-            else:
-                listing.add(raw)
+            await listing.add(raw)
             if trio.current_time() >= turn_ends:
                 await trio.lowlevel.checkpoint()
                 turn_ends = trio.current_time() + LISTING_TURN_S

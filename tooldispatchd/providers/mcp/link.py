@@ -61,8 +61,11 @@ class Inbox(Protocol):
     def take_message(self, message: Incoming) -> None:
         """One message that is read already."""
 
-    def fail(self, number: int, fault: Fault) -> None:
-        """End request `number` with `fault`, as no answer will come. A number that is not waiting is ignored."""
+    def fail(self, number: int, fault: Fault, *, is_turned_away: bool = False) -> None:
+        """End request `number` with `fault`, as no answer will come. A number that is not waiting is ignored.
+
+        `is_turned_away` is whether nothing of the request was begun, for want of a token.
+        """
 
     def is_waiting(self, number: int) -> bool:
         """Whether request `number` still waits for its answer."""

@@ -6,7 +6,7 @@ program's and its tools lie in memory for as long as the session.
 
 import hashlib
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary, finalize
 
 import msgspec
@@ -90,6 +90,14 @@ class _Listed(msgspec.Struct):
     execution: Raw | UnsetType = UNSET
 
 
+class _Entry(NamedTuple):
+    """A listed tool, with its schemas."""
+
+    listed: _Listed
+    input_schema: dict[str, object]
+    output_schema: dict[str, object] | None
+
+
 class _Execution(msgspec.Struct):
     task: str = msgspec.field(default="", name="taskSupport")
 
@@ -119,14 +127,18 @@ class Listing:
     """The tools of one server as its pages come in.
 
     `tools` are those that can be used, by name in the server's order, and `warnings` say why others cannot. `listed`
-    are the names of all that it offers, also of those that are not wanted.
+    are the names of all that it offers, also of those that are not wanted. What is too large to be read in the dispatch
+    thread goes to the `checkers`.
     """
 
-    def __init__(self, server: Server, share: Share, *, is_http: bool = False, is_modern: bool = False) -> None:
+    def __init__(
+        self, server: Server, share: Share, checkers: Running, *, is_http: bool = False, is_modern: bool = False
+    ) -> None:
         self._server = server
         self._wanted = [NameList(names) for names in (server.whitelist, server.allow) if names is not None]
         self._denied = NameList(server.deny)
         self._share = share
+        self._checkers = checkers
         # Other transports have no headers, and other revisions none of arguments.
         self._has_headers = is_http and is_modern
         self._ttl_s: float | None = None
@@ -144,31 +156,13 @@ class Listing:
         """How long the list is good for, in seconds, as far as the server says (2026-07-28, "Caching"); 0 else."""
         return self._ttl_s or 0.0
 
-    def read_page(self, result: Raw) -> tuple[list[Raw], str | None] | None:
+    async def read_page(self, result: Raw) -> tuple[list[Raw], str | None] | None:
         """A page's tools, still to be added, and the cursor of the next page if there is one to ask for.
 
         None where the page cannot be read.
         """
-        try:
-            return self._take_page(_decode_page(result))
-        except DECODE_ERRORS:
-            return None
-
-    async def read_large_page(self, result: Raw, checkers: Running) -> tuple[list[Raw], str | None] | None:
-        """As `read_page`; a checker cuts the page into its tools."""
-        view = memoryview(result)
-        try:
-            reply, _, _ = await checkers.run(split_page, b"", view, turns=(self, self))
-        except CheckerError:
-            return None
-        if not reply:
-            return None
-        cut = msgspec.json.decode(reply, type=_CutPage)
-        tools = [Raw(view[start:end]) for start, end in cut.spans]
-        return self._take_page(_Page(tools, cut.cursor, cut.kind, cut.ttl_ms))
-
-    def _take_page(self, page: _Page) -> tuple[list[Raw], str | None] | None:
-        if not is_complete(page.kind):
+        page = decoded(_decode_page, result) if len(result) <= LIGHT_PAGE_BYTES else await self._cut_page(result)
+        if page is None or not is_complete(page.kind):
             return None
         ttl_s = _ttl_s(page.ttl_ms)
         self._ttl_s = ttl_s if self._ttl_s is None else min(self._ttl_s, ttl_s)
@@ -185,27 +179,23 @@ class Listing:
         self._cursors.add(page.cursor)
         return page.tools, page.cursor
 
-    async def add_heavy(self, raw: Raw, checkers: Running) -> None:
-        """As `add`, for what is not `is_light_tool`: a checker says first whether its schemas can be used.
+    async def _cut_page(self, result: Raw) -> _Page | None:
+        """Have a checker cut a page into its tools."""
+        view = memoryview(result)
+        try:
+            reply, _, _ = await self._checkers.run(split_page, b"", view, turns=(self, self))
+        except CheckerError:
+            return None
+        if not reply:
+            return None
+        cut = msgspec.json.decode(reply, type=_CutPage)
+        return _Page([Raw(view[start:end]) for start, end in cut.spans], cut.cursor, cut.kind, cut.ttl_ms)
 
-        They are compiled nowhere else.
-        """
+    async def add(self, raw: Raw) -> None:
+        """Take one listed tool, or warn of why not."""
         if len(raw) > MAX_TOOL_BYTES:
             self._warn(f"a listed tool is larger than {MAX_TOOL_BYTES} bytes")
             return
-        why = ""
-        if _digest(raw, has_headers=self._has_headers) not in _shared:
-            try:
-                reply, _, _ = await checkers.run(
-                    try_tool, b"1" if self._has_headers else b"", memoryview(raw), turns=(self, self)
-                )
-                why = reply.decode()
-            except CheckerError as error:
-                why = f"its schemas cannot be compiled: {error.why}"
-        self.add(raw, why=why)
-
-    def add(self, raw: Raw, *, why: str | None = None) -> None:
-        """Take one listed tool, or warn of why not: `why` where a checker has tried it, else by compiling it here."""
         try:
             name = _decode_named(raw).name
         except DECODE_ERRORS:
@@ -217,9 +207,47 @@ class Listing:
             return
         try:
             self._admit(name, raw)
-            self.tools[name] = _read_tool(raw, self._share, has_headers=self._has_headers, why=why)
+            self.tools[name] = await self._tool_of(raw)
         except ToolError as error:
             self._warn(f"tool {name[:128]!a} is left out: {error.why}")
+
+    async def _tool_of(self, raw: Raw) -> McpTool:
+        """The tool of an entry: one that is there, or a new one, which is held on the share for as long as it lives."""
+        digest = _digest(raw, has_headers=self._has_headers)
+        tool = _shared.get(digest)
+        if tool is not None:
+            return tool
+        is_small = len(raw) <= LIGHT_SCHEMA_BYTES and is_light(raw, ACCEPT)
+        entry = _read_entry(raw) if is_small else None
+        is_quick = entry is not None and _is_quick(raw, entry)
+        if not is_quick:
+            await self._try(raw)
+            # Another connection may have made it meanwhile.
+            tool = _shared.get(digest)
+            if tool is not None:
+                return tool
+        size = COMPILED_BYTES * len(raw)
+        # Before it is compiled too: a thousand that are then refused would take their time.
+        if self._share.has_room(size):
+            compile_schema = compile_check if is_quick else DistantCheck
+            entry = entry or _read_entry(raw)
+            tool = _compile_tool(entry, has_headers=self._has_headers, compile_schema=compile_schema)
+            size += PATTERN_STATE_BYTES * (tool.input.patterns + (0 if tool.output is None else tool.output.patterns))
+        if tool is None or not self._share.draw(size):
+            raise ToolError("its schemas take more than limits.buffered_bytes has room for")
+        _shared[digest] = tool
+        finalize(tool, self._share.add, -size).atexit = False
+        return tool
+
+    async def _try(self, raw: Raw) -> None:
+        """Have a checker compile a tool that is compiled nowhere else. Raises `ToolError` where that fails."""
+        has_headers = b"1" if self._has_headers else b""
+        try:
+            reply, _, _ = await self._checkers.run(try_tool, has_headers, memoryview(raw), turns=(self, self))
+        except CheckerError as error:
+            raise ToolError(f"its schemas cannot be compiled: {error.why}") from error
+        if reply:
+            raise ToolError(reply.decode())
 
     def add_made(self, tool: McpTool) -> None:
         """Take a tool that is made of something else than an entry, where it is wanted; one that is listed wins."""
@@ -279,24 +307,6 @@ class Listing:
             self._unshown += 1
 
 
-def is_light_tool(raw: Raw) -> bool:
-    """Whether the schemas of a listed tool may be compiled in the dispatch thread."""
-    if len(raw) > LIGHT_SCHEMA_BYTES or not is_light(raw, ACCEPT):
-        return False
-    text = bytes(raw)
-    # Nearly all tools are without; what is written with escapes may have any name.
-    if b"attern" not in text and b"content" not in text and b"\\u" not in text:
-        return True
-    try:
-        listed = _decode_listed(raw)
-        raws = (each for each in (listed.input_schema, listed.output_schema) if each and bytes(each) != b"null")
-        schemas = [_decode_schema(each) for each in raws]
-        return sum(map(bound_schema, schemas)) <= LIGHT_PATTERNS
-    except (*DECODE_ERRORS, SchemaError):
-        # What is wrong with one may be found after the other has been compiled.
-        return False
-
-
 def _ttl_s(ttl_ms: Raw | UnsetType) -> float:
     """Seconds, within bounds; 0 where the server says nothing, or nothing that is a time."""
     if isinstance(ttl_ms, UnsetType):
@@ -308,26 +318,6 @@ def _ttl_s(ttl_ms: Raw | UnsetType) -> float:
     return min(max(said / 1000, 0.0), MAX_TTL_S)
 
 
-def _read_tool(raw: Raw, share: Share, *, has_headers: bool, why: str | None) -> McpTool:
-    """The tool of an entry: one that is there, or a new one, which is held on `share` for as long as it lives."""
-    if why:
-        raise ToolError(why)
-    digest = _digest(raw, has_headers=has_headers)
-    tool = _shared.get(digest)
-    if tool is None:
-        compile_schema = compile_check if why is None else DistantCheck
-        size = COMPILED_BYTES * len(raw)
-        # Before it is compiled too: a thousand that are then refused would take their time.
-        if share.has_room(size):
-            tool = _compile_tool(raw, has_headers=has_headers, compile_schema=compile_schema)
-            size += PATTERN_STATE_BYTES * (tool.input.patterns + (0 if tool.output is None else tool.output.patterns))
-        if tool is None or not share.draw(size):
-            raise ToolError("its schemas take more than limits.buffered_bytes has room for")
-        _shared[digest] = tool
-        finalize(tool, share.add, -size).atexit = False
-    return tool
-
-
 def _digest(raw: Raw, *, has_headers: bool) -> bytes:
     return hashlib.blake2b(raw, digest_size=32, person=b"headers" if has_headers else b"").digest()
 
@@ -335,7 +325,7 @@ def _digest(raw: Raw, *, has_headers: bool) -> bytes:
 def try_tool(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     """Why a listed tool cannot be used, empty where it can (a job of a checker)."""
     try:
-        _compile_tool(Raw(payload), has_headers=bool(arguments), compile_schema=compile_check)
+        _compile_tool(_read_entry(Raw(payload)), has_headers=bool(arguments), compile_schema=compile_check)
     except ToolError as error:
         return error.why.encode(), b""
     return b"", b""
@@ -361,7 +351,8 @@ def split_page(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     return msgspec.json.encode(_CutPage(spans, cursor, *small)), b""
 
 
-def _compile_tool(raw: Raw, *, has_headers: bool, compile_schema: Callable[[dict[str, object]], Check]) -> McpTool:
+def _read_entry(raw: Raw) -> _Entry:
+    """Decode an entry with its schemas. Raises `ToolError`."""
     try:
         listed = _decode_listed(raw)
     except DECODE_ERRORS:
@@ -371,13 +362,45 @@ def _compile_tool(raw: Raw, *, has_headers: bool, compile_schema: Callable[[dict
         raise ToolError("it can only be called as a task, which is not spoken here")
     if isinstance(listed.input_schema, UnsetType):
         raise ToolError("it has no inputSchema")
-    input_schema, input_check = _compile_schema(listed.input_schema, "inputSchema", compile_schema)
+    input_schema = _read_schema(listed.input_schema, "inputSchema")
     output_schema: dict[str, object] | None = None
-    output_check: Check | None = None
     if not isinstance(listed.output_schema, UnsetType) and bytes(listed.output_schema) != b"null":
-        output_schema, output_check = _compile_schema(listed.output_schema, "outputSchema", compile_schema)
+        output_schema = _read_schema(listed.output_schema, "outputSchema")
+    return _Entry(listed, input_schema, output_schema)
+
+
+def _read_schema(raw: Raw, field: str) -> dict[str, object]:
+    # The compiler has this bound too; it is looked at before the schema is decoded.
+    if len(memoryview(raw)) > MAX_SCHEMA_BYTES:
+        raise ToolError(f"its {field} is larger than {MAX_SCHEMA_BYTES} bytes")
     try:
-        params = read_param_headers(input_schema) if has_headers else ()
+        return _decode_schema(raw)
+    except DECODE_ERRORS:
+        raise ToolError(f"its {field} is not an object that can be read") from None
+
+
+def _is_quick(raw: Raw, entry: _Entry) -> bool:
+    """Whether the patterns of a small tool may be compiled in the dispatch thread."""
+    text = bytes(raw)
+    # Nearly all tools are without; what is written with escapes may have any name.
+    if b"attern" not in text and b"content" not in text and b"\\u" not in text:
+        return True
+    try:
+        return bound_schema(entry.input_schema) + bound_schema(entry.output_schema or {}) <= LIGHT_PATTERNS
+    except SchemaError:
+        # What is wrong with one may be found after the other has been compiled.
+        return False
+
+
+def _compile_tool(entry: _Entry, *, has_headers: bool, compile_schema: Callable[[dict[str, object]], Check]) -> McpTool:
+    """Make the tool of an entry. Raises `ToolError`."""
+    listed = entry.listed
+    input_check = _compile_schema(entry.input_schema, "inputSchema", compile_schema)
+    output_check: Check | None = None
+    if entry.output_schema is not None:
+        output_check = _compile_schema(entry.output_schema, "outputSchema", compile_schema)
+    try:
+        params = read_param_headers(entry.input_schema) if has_headers else ()
     except ParamHeaderError as error:
         raise ToolError(f"its {error.where} {error.why}") from error
     annotations: Raw | None = None
@@ -388,8 +411,8 @@ def _compile_tool(raw: Raw, *, has_headers: bool, compile_schema: Callable[[dict
         name=listed.name,
         title=listed.title[:MAX_TITLE_CHARS] if listed.title is not None else None,
         description=(listed.description or "")[:MAX_DESCRIPTION_CHARS],
-        input_schema=input_schema,
-        output_schema=output_schema,
+        input_schema=entry.input_schema,
+        output_schema=entry.output_schema,
         annotations=annotations,
         input=input_check,
         output=output_check,
@@ -398,17 +421,10 @@ def _compile_tool(raw: Raw, *, has_headers: bool, compile_schema: Callable[[dict
 
 
 def _compile_schema(
-    raw: Raw, field: str, compile_schema: Callable[[dict[str, object]], Check]
-) -> tuple[dict[str, object], Check]:
-    # The compiler has this bound too; it is looked at before the schema is decoded.
-    if len(memoryview(raw)) > MAX_SCHEMA_BYTES:
-        raise ToolError(f"its {field} is larger than {MAX_SCHEMA_BYTES} bytes")
+    schema: dict[str, object], field: str, compile_schema: Callable[[dict[str, object]], Check]
+) -> Check:
     try:
-        schema = _decode_schema(raw)
-    except DECODE_ERRORS:
-        raise ToolError(f"its {field} is not an object that can be read") from None
-    try:
-        return schema, compile_schema(schema)
+        return compile_schema(schema)
     except ExternalReferenceError as error:
         raise ToolError(f"its {field} refers to {error.place}, which is never fetched") from error
     except SchemaError as error:

@@ -144,10 +144,10 @@ def request_number(id_: Id | UnsetType) -> int | None:
     return None
 
 
-Said = TypeVar("Said")
+SaidT = TypeVar("SaidT")
 
 
-def decoded(decode: Callable[[Raw], Said], raw: Raw | UnsetType, max_bytes: int | None = None) -> Said | None:
+def decoded(decode: Callable[[Raw], SaidT], raw: Raw | UnsetType, max_bytes: int | None = None) -> SaidT | None:
     """What `decode` makes of a member that the server may have left out; None where it cannot be read.
 
     One of more than `max_bytes` is not looked at.

@@ -19,8 +19,8 @@ from tooldispatchd.providers.mcp.server import Server, ServerOffer
 # More servers than a daemon is told of; without a bound, URLs made up by agents could fill the memory.
 MAX_SERVERS: Final = 1024
 
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
+KeyT = TypeVar("KeyT", bound=Hashable)
+ValueT = TypeVar("ValueT")
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -36,29 +36,29 @@ class Era(StrEnum):
     """Without one: 2026-07-28."""
 
 
-class Recent(Generic[Key, Value]):
+class Recent(Generic[KeyT, ValueT]):
     """What is known by key; of more than `MAX_SERVERS` the one that was not asked for longest leaves."""
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Key, Value] = OrderedDict()
+        self._known: OrderedDict[KeyT, ValueT] = OrderedDict()
 
-    def get(self, key: Key) -> Value | None:
+    def get(self, key: KeyT) -> ValueT | None:
         """What is known under `key`, if anything."""
         known = self._known.get(key)
         if known is not None:
             self._known.move_to_end(key)
         return known
 
-    def keep(self, key: Key, value: Value) -> None:
+    def keep(self, key: KeyT, value: ValueT) -> None:
         """Remember `value`, in the place of what was known under `key` before."""
         self._known[key] = value
         self._known.move_to_end(key)
         if len(self._known) > MAX_SERVERS:
             self._known.popitem(last=False)
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: KeyT) -> None:
         self._known.pop(key, None)
 
 

@@ -39,7 +39,7 @@ RETIRED_S: Final = 0.5
 # How often a parent's memory is looked at, in forks; reading it costs a fiftieth of one.
 FORKS_PER_LOOK: Final = 16
 
-# A child of ours has its socket and its stderr in the hands of a `Peer`.
+# A child of ours has its socket and its stderr in the hands of its `WorkerPipes`.
 NO_PIPES: Final = (-1, -1, -1)
 
 

@@ -28,8 +28,7 @@ class UntrustedError(AuthorizationError):
 def login_needed(name: str, *, status: int | None = None, missing: tuple[str, ...] = ()) -> AuthorizationError:
     """Only a person can get a token for the server `name`; `status` is the server's answer, if it was asked.
 
-    `missing` are the scopes that it wants besides those that were granted. The request may be made again after the
-    login, so it is never `was_sent`: the server turned it away before it began anything.
+    `missing` are the scopes that it wants besides those that were granted.
     """
     extras: dict[str, object] = {} if status is None else {"http_status": status}
     why = "it needs a login"

@@ -11,7 +11,7 @@ all before them: of 48 MiB that twelve sessions' schemas took nothing came back,
 import ctypes
 import mmap
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from typing import Final
 
 import trio
@@ -37,7 +37,7 @@ class Heap:
 
     def __init__(self) -> None:
         self._ebbed = trio.Event()
-        self._left: list[bytes | bytearray] = []
+        self._left: list[Sized] = []
         self._left_bytes = 0
         self._parts: list[object] = []
         self._is_left = trio.Event()
@@ -51,8 +51,8 @@ class Heap:
         """Say that much has been freed."""
         self._ebbed.set()
 
-    def let_go(self, buffer: bytes | bytearray) -> None:
-        """Take a large buffer that its owner needs no more, to free it in steps, unless somebody else has it too."""
+    def let_go(self, buffer: Sized) -> None:
+        """Take a buffer that its owner needs no more, to free it in steps, unless somebody else has it too."""
         if self._left_bytes < MAX_LEFT_BYTES:
             self._left.append(buffer)
             self._left_bytes += len(buffer)

@@ -30,7 +30,7 @@ from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec, ToolSpec
-from tooldispatchd.checkers.pool import IN_PLACE
+from tooldispatchd.checkers.pool import IN_PLACE, Running
 from tooldispatchd.children.family import open_family
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.stream import StreamChannel
@@ -252,6 +252,7 @@ async def open_runtime(
     logs_calls: bool = True,
     audit: AuditSink | None = None,
     spool: Path | None = None,
+    checkers: Running = IN_PLACE,
 ) -> AsyncIterator[Runtime]:
     """A runtime whose default profile has `plans` for its tools besides those declared; `spool` is for long answers.
 
@@ -266,7 +267,7 @@ async def open_runtime(
             async with trio.open_nursery() as home:
                 setup = Setup(catalog, log, uid=1000)
                 # What runs on a clock of its own must not wait for processes.
-                checking = Checking(IN_PLACE)
+                checking = Checking(checkers)
                 services = Services(
                     setup,
                     timer=timer,

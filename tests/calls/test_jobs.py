@@ -7,6 +7,7 @@ from tooldispatchd.calls.jobs import JOB_COST_BYTES, Job, Jobs
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.outcome import Answer, Update
 from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.messages import QuotedText
 
 SHARE = Memory(1 << 40).share(0)
 
@@ -93,6 +94,21 @@ def test_a_result_without_room_is_a_fault_that_says_so() -> None:
     jobs.finish(job, Answer("é" * 6))
     assert isinstance(job.outcome, Fault)
     assert job.outcome.extras == {"limit": "job_bytes", "ran": "maybe"}
+
+
+def test_what_a_result_holds_is_let_go_of_however_its_job_ends() -> None:
+    let_go: list[object] = []
+    share = Memory(1 << 40, let_go=let_go.append).share(0)
+    jobs = Jobs(share, max_jobs=2, max_bytes=1 << 20)
+    read, unread, failed = opened(jobs), opened(jobs), Fault(Code.CANCELLED, "stopped")
+    jobs.finish(read, Answer("short", value="5"))
+    jobs.finish(unread, Answer(QuotedText(b'"long"', 4), blocks=QuotedText(b"[{}]", 4)))
+    jobs.read(read)
+    jobs.finish(opened(jobs), failed)
+    assert let_go == ["short", "5"]
+    jobs.close()
+    assert let_go == ["short", "5", b'"long"', b"[{}]"]
+    assert (len(jobs), share.held) == (0, 0)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["open", "finish", "read"]), st.integers(0, 300)), max_size=60))

@@ -85,6 +85,13 @@ def test_an_unknown_tool_is_an_error(daemon: Daemon) -> None:
     assert ended.returncode == 1
     assert ended.stdout.startswith('{"error":"unknown_tool"')
     assert '"did_you_mean":"echo"' in ended.stdout
+    assert ended.stderr == ""
+
+
+def test_a_name_that_none_is_near_to_is_told_with_where_all_are_listed(daemon: Daemon) -> None:
+    ended = call("zzzz", "1", "--socket", str(daemon.path))
+    assert ended.stdout.startswith('{"error":"unknown_tool"')
+    assert ended.stderr == "tooldispatchd: tooldispatchd tools lists all tools; a server's are called SERVER:TOOL\n"
 
 
 def test_an_input_that_is_no_json_is_a_mistake_of_usage(daemon: Daemon) -> None:

@@ -249,6 +249,16 @@ cannot use t.toml: 1 problem
 t.toml:3: processes.p.command: too few entries
     seen an array; allowed: an array of at least one of: a string without NUL""",
     ),
+    "a command as for a shell": (
+        """\
+[tools.list]
+command = "ls -l"
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:2: tools.list.command: wrong kind of value
+    seen a string; allowed: an array of the program and its arguments: ["ls", "-l"], where a shell has "ls -l\"""",
+    ),
     "an agent that may call what there is not": (
         """\
 [tools.search]

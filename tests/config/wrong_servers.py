@@ -285,6 +285,6 @@ t.toml:1: agent_command[1]: the environment has no MISSING
         """\
 cannot use t.toml: 1 problem
 t.toml:1: agent_command: wrong kind of value
-    seen a string; allowed: an array of at least one of: a string without NUL""",
+    seen a string; allowed: an array of the program and its arguments: ["ls", "-l"], where a shell has "ls -l\"""",
     ),
 }

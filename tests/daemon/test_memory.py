@@ -84,7 +84,8 @@ def test_half_lines_of_all_agents_are_bounded_together_and_given_back(tmp_path: 
             assert refused["id"] == "1"
             assert '"error":"too_many"' in refused["content"]
             assert f'"what":"buffered_bytes","limit":{LIMIT}' in refused["content"]
-            assert daemon.logged("line refused for want of memory") > 0
+            # Of nearly fifty that are refused.
+            assert 0 < daemon.logged("line refused for want of memory") <= 12
             waiting[0].channel.sendall(b"\n")
             assert waiting[0].hear()["id"] == "1"
             # A channel lives on after that.

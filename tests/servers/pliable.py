@@ -57,8 +57,10 @@ def call(request: Message) -> None:
 
 
 def schema(name: str) -> Message:
-    # What it takes can be changed too: `say:text` makes `text` required.
+    # What it takes can be changed too: `say:text` makes `text` required, and `say:elsewhere` cannot be used.
     name, _, required = name.partition(":")
+    if required == "elsewhere":
+        return {"name": name, "inputSchema": {"type": "object", "$ref": "http://a.example/b.json"}}
     return {"name": name, "inputSchema": {"type": "object", "required": [required] if required else []}}
 
 

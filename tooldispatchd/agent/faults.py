@@ -55,6 +55,13 @@ def unknown_tool(name: str, close: str | None, *, profile: str, servers: Sequenc
     return propose(Fault(Code.UNKNOWN_TOOL, f"{shown} is an unknown tool: {where}", extras), close)
 
 
+def tool_left_out(name: str, why: str, *, server: str) -> Fault:
+    """A server lists the tool, and it cannot be used."""
+    shown = name[:SHOWN_NAME]
+    detail = f"{shown} is an unknown tool: server {server} lists it, and it is left out: {why}"
+    return Fault(Code.UNKNOWN_TOOL, detail, {"source": shown})
+
+
 def propose(fault: Fault, close: str | None) -> Fault:
     """The fault with the name that was probably meant, in its sentence too; as it is where there is none."""
     if close is None:

@@ -175,6 +175,8 @@ class DaemonState:
         # The daemon's own user, or root, could stop it anyway: their sessions are not bounded one by one.
         self.open_sessions: Final = Census({uid, 0})
         self.refusals: Final = Refusals()
+        # Of lines that there was no memory for.
+        self.unheld: Final = Refusals()
         self.hints: Final = Hints()
         self.tallies: Final = Tallies()
         self.recent: Final = RecentCalls()

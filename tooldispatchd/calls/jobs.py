@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from tooldispatchd.calls.memory import Share
-from tooldispatchd.calls.outcome import Outcome, Update, content_in
+from tooldispatchd.calls.outcome import Answer, Outcome, Update, content_in
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import NOTHING_BESIDE, Beside
 
@@ -103,11 +103,13 @@ class Jobs:
         """A job that never began, so that its id was never told, or whose result was read."""
         del self._jobs[job.id]
         self._count(-job.size)
+        if isinstance(job.outcome, Answer):
+            self._share.let_go_all(job.outcome.buffers)
 
     def close(self) -> None:
         """Forget all jobs."""
-        self._jobs.clear()
-        self._count(-self._bytes)
+        for job in list(self):
+            self.forget(job)
 
     def read(self, job: Job) -> dict[str, object]:
         """The job's state, and its result where it is done, which counts as read then."""

@@ -9,7 +9,7 @@ against everybody else. So one channel has a third at most and one user half, ho
 is refused first, at once and without a look at the others; and whoever comes next always finds some room.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sized
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -38,7 +38,7 @@ def _nothing(*_: object) -> None: ...
 class Memory:
     """The account of one daemon: `held` of `max_bytes`.
 
-    `ebbed` is called when a burst is over, and `let_go` with a large buffer that nobody needs any more.
+    `ebbed` is called when a burst is over, and `let_go` with a buffer that its owner needs no more.
     """
 
     __slots__ = ("_high", "_users", "ebbed", "held", "let_go", "max_bytes")
@@ -48,7 +48,7 @@ class Memory:
         max_bytes: int,
         *,
         ebbed: Callable[[], None] = _nothing,
-        let_go: Callable[[bytes | bytearray], None] = _nothing,
+        let_go: Callable[[Sized], None] = _nothing,
     ) -> None:
         self.max_bytes = max_bytes
         self.held = 0
@@ -108,6 +108,11 @@ class Share:
     def let_go(self, buffer: object) -> None:
         """Free `buffer`: a large one in steps of its own."""
         if isinstance(buffer, bytes | bytearray) and len(buffer) > LARGE_BYTES:
+            self._memory.let_go(buffer)
+
+    def let_go_all(self, buffers: Iterable[Sized]) -> None:
+        """Free each in a turn of its own, small ones too: a thousand of 16 KB at once take seven milliseconds."""
+        for buffer in buffers:
             self._memory.let_go(buffer)
 
     def draw(self, size: int) -> bool:

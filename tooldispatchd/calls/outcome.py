@@ -4,7 +4,7 @@ A provider returns one of the two as a value; what it raises is a defect, and th
 `internal_error`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Final
 
 import msgspec
@@ -40,6 +40,12 @@ class Answer(msgspec.Struct, frozen=True):
         """Of all of it, in bytes."""
         beside = (0 if part is None else len(part) for part in (self.blocks, self.details))
         return utf8_size(self.content) + sum(beside)
+
+    @property
+    def buffers(self) -> list[Sized]:
+        """All that may be large in it."""
+        texts = (self.content, self.blocks, self.value, self.details)
+        return [text.literal if isinstance(text, QuotedText) else text for text in texts if text is not None]
 
 
 def utf8_size(text: str | QuotedText) -> int:

@@ -1,4 +1,4 @@
-"""How often each user was refused lately, and how long that user's next channels wait; pure bookkeeping."""
+"""How often each user was refused lately, what of that is logged, and how long that user's next channels wait. Pure."""
 
 from typing import Final
 
@@ -9,6 +9,13 @@ FIRST_WAIT_S: Final = 0.1
 MOST_WAIT_S: Final = 2.0
 # After so long without another one all are forgotten.
 FORGET_S: Final = 60.0
+# This many of one user are logged one by one, then the 16th, the 32nd, …: none can fill the disk.
+LOGGED: Final = 10
+
+
+def is_logged(count: int) -> bool:
+    """Whether that refusal of a user is one to log, by its number."""
+    return count <= LOGGED or count.bit_count() == 1
 
 
 class Refusals:

@@ -89,8 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
             print(json.dumps(refused.fault, ensure_ascii=False, separators=(",", ":")))
             return 1
         print(answer.get("content"))
-        if answer.get("fault") and _code(answer) == "invalid_input":
-            dialogue.tell(arguments, f"{_shown_by(arguments)} shows what it takes")
+        fault = _fault(answer)
+        if fault.get("error") == "invalid_input":
+            dialogue.tell(arguments, f"{_shown_by(arguments, arguments.name)} shows what it takes")
+        elif fault.get("error") == "unknown_tool" and "did_you_mean" not in fault:
+            # Servers that are not up yet have not said what they offer.
+            dialogue.tell(arguments, f"{_shown_by(arguments)} lists all tools; a server's are called SERVER:TOOL")
         return 1 if answer.get("is_error") else 0
 
     return dialogue.talk(arguments, call)
@@ -111,20 +115,20 @@ def _call(arguments: argparse.Namespace, daemon: Dialogue, text: str | None) -> 
     return waited if waited.get("is_error") else json.loads(str(waited["content"]))
 
 
-def _code(answer: Line) -> object:
-    """The fault's code; None where the content is none, as in another form."""
+def _fault(answer: Line) -> Line:
+    """The fault; empty where the content is none, or in another form."""
     with suppress(ValueError):
-        fault = json.loads(str(answer.get("content")))
-        return fault.get("error") if isinstance(fault, dict) else None
-    return None
+        fault = json.loads(str(answer.get("content"))) if answer.get("fault") else None
+        return fault if isinstance(fault, dict) else {}
+    return {}
 
 
-def _shown_by(arguments: argparse.Namespace) -> str:
-    """The command that shows the tool whole."""
+def _shown_by(arguments: argparse.Namespace, *tools: str) -> str:
+    """The command that shows these tools whole, or lists all."""
     import shlex
 
     of = [] if arguments.config is None else ["--config", arguments.config]
-    return shlex.join(["tooldispatchd", "tools", arguments.name, *of])
+    return shlex.join(["tooldispatchd", "tools", *tools, *of])
 
 
 def _answer(arguments: argparse.Namespace, daemon: Dialogue) -> Line:

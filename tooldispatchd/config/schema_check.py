@@ -69,6 +69,9 @@ _BOUND_WORDS: Final = {
 }
 # What tells a process from a tool, and is near to no key of a tool.
 _OF_PROCESSES: Final = frozenset({"kind", "chain", "filter", "project"})
+# Keys of programs, which may be written as for a shell; what stands there may be a secret, and is not written anew.
+_OF_PROGRAMS: Final = frozenset({"command", "agent_command"})
+_AS_WORDS: Final = 'an array of the program and its arguments: ["ls", "-l"], where a shell has "ls -l"'
 _WHY: Final = {
     "type": "wrong kind of value",
     "anyOf": "wrong kind of value",
@@ -178,8 +181,9 @@ def _problems(error: jsonschema_rs.ValidationError, schema: Node) -> list[Proble
     value, meant = error.instance, None
     if isinstance(value, str) and kind.name == "enum":
         meant = nearest(value, [option for option in cast("list[object]", node["enum"]) if isinstance(option, str)])
-    why = _WHY.get(kind.name, f"breaks {kind.name}")
-    return [Problem(path, why, value=value, allowed=words_of(node), nearest=meant)]
+    is_shell_line = isinstance(value, str) and path[-1] in _OF_PROGRAMS and node.get("type") == "array"
+    why, allowed = _WHY.get(kind.name, f"breaks {kind.name}"), _AS_WORDS if is_shell_line else words_of(node)
+    return [Problem(path, why, value=value, allowed=allowed, nearest=meant)]
 
 
 def _unknown_key(path: Path, known: list[str]) -> Problem:

@@ -10,7 +10,8 @@ all before them: of 48 MiB that twelve sessions' schemas took nothing came back,
 
 import ctypes
 import mmap
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sized
 from typing import Final
 
 import trio
@@ -25,6 +26,8 @@ STEP_BYTES: Final = 256 * 1024
 MAX_LEFT_BYTES: Final = 64 * 1024 * 1024
 # What is a mapping of its own from its beginning; to make one costs what a copy of this does.
 MAPPED_BYTES: Final = 256 * 1024
+# Of a buffer that one list has and nobody else: the list's own reference, and that of who asks.
+SOLE_REFERENCES: Final = 2
 # <malloc.h>: M_MMAP_THRESHOLD, which once set is not moved any more.
 MMAP_THRESHOLD: Final = -3
 
@@ -34,7 +37,7 @@ class Heap:
 
     def __init__(self) -> None:
         self._ebbed = trio.Event()
-        self._left: list[bytes | bytearray] = []
+        self._left: list[Sized] = []
         self._left_bytes = 0
         self._parts: list[object] = []
         self._is_left = trio.Event()
@@ -48,8 +51,8 @@ class Heap:
         """Say that much has been freed."""
         self._ebbed.set()
 
-    def let_go(self, buffer: bytes | bytearray) -> None:
-        """Take a large buffer that is not needed any more, to free it in steps."""
+    def let_go(self, buffer: Sized) -> None:
+        """Take a buffer that its owner needs no more, to free it in steps, unless somebody else has it too."""
         if self._left_bytes < MAX_LEFT_BYTES:
             self._left.append(buffer)
             self._left_bytes += len(buffer)
@@ -72,9 +75,11 @@ class Heap:
             await self._is_left.wait()
             self._is_left = trio.Event()
             while self._left:
+                # Agents whose calls were one have one answer, which the slower ones still take; a view has it too.
+                is_sole = sys.getrefcount(self._left[-1]) == SOLE_REFERENCES
                 buffer = self._left.pop()
                 size = len(buffer)
-                if size > STEP_BYTES and isinstance(buffer, bytearray):
+                if size > STEP_BYTES and isinstance(buffer, bytearray) and is_sole:
                     await self._give_back(buffer)
                 del buffer
                 self._left_bytes -= size
@@ -84,11 +89,7 @@ class Heap:
                 await trio.lowlevel.checkpoint()
 
     async def _give_back(self, buffer: bytearray) -> None:
-        """Give the kernel the pages that lie wholly in the buffer, whose content is lost."""
-        try:
-            buffer.pop()
-        except BufferError:
-            return  # a memoryview of it is still in use
+        """Give the kernel the pages that lie wholly in a buffer that nobody else has: its content is lost."""
         start = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
         # Shrinking it would copy it, where something was taken from its front.

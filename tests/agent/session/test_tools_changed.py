@@ -26,6 +26,19 @@ async def test_an_agent_that_asked_for_updates_is_told_its_tools(tmp_path: Path)
         assert code_in(await agent.ask("kit:say")) == "unknown_tool"
 
 
+async def test_a_tool_that_cannot_be_used_is_told_with_why(tmp_path: Path) -> None:
+    kit = Place(tmp_path / "kit")
+    kit.has("say", "sing:elsewhere", "shut:elsewhere")
+    async with served({"kit": kit.spec(deny=("shut",))}) as runtime, talking(runtime, schemas="anthropic") as agent:
+        why = "its inputSchema refers to http://a.example/b.json, which is never fetched"
+        detail = f"kit:sing is an unknown tool: server kit lists it, and it is left out: {why}"
+        assert (await agent.tools()) == ["kit__say"]
+        fault = fault_in(await agent.ask("kit:sing"))
+        assert (fault["error"], fault["detail"]) == ("unknown_tool", detail)
+        assert fault_in(await agent.ask("kit__sing"))["detail"] == detail.replace("kit:sing", "kit__sing")
+        assert code_in(await agent.ask("kit:shut")) == "not_allowed"
+
+
 async def test_an_agent_that_asked_for_none_is_not_told_and_has_them_too(tmp_path: Path) -> None:  # [M2]
     kit = Place(tmp_path / "kit")
     async with served({"kit": kit.spec()}) as runtime, talking(runtime) as agent:

@@ -29,6 +29,7 @@ from tooldispatchd.agent.tools.showing import parsed, refuse_form
 from tooldispatchd.calls.lineallowance import LineAllowance
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.outcome import utf8_size
+from tooldispatchd.calls.refusals import is_logged
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.front.channel import Channel, Outlet
 from tooldispatchd.wire.channel import ChannelMachine
@@ -174,11 +175,13 @@ class ChannelHost:
         self._machine.give_up(self.share.fault)
         self._drop_half()
         if not self._was_half_refused:
-            # Once for each channel: whoever goes on like this must not fill the log too.
+            # Once for each channel, and of a user's many for ever fewer: nobody must fill the log too.
             self._was_half_refused = True
             memory, who = self._state.memory, self.visitor
-            shown = {"uid": who.uid, "pid": who.pid, "held": memory.held, "limit": memory.max_bytes}
-            self.latest().setup.log.warning("line refused for want of memory", **shown)
+            count = self._state.unheld.note(who.uid, trio.current_time())
+            if is_logged(count):
+                shown = {"uid": who.uid, "pid": who.pid, "held": memory.held, "limit": memory.max_bytes}
+                self.latest().setup.log.warning("line refused for want of memory", lately=count, **shown)
 
     def _drop_half(self) -> None:
         self._half.resize(0)

@@ -22,6 +22,7 @@ from tooldispatchd.agent.session.session import Session
 from tooldispatchd.agent.session.workspace import NOT_WITHIN, find_workspace
 from tooldispatchd.agent.tools.declaredplans import plan_some
 from tooldispatchd.agent.tools.showing import refuse_form
+from tooldispatchd.calls.refusals import is_logged
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import PROTOCOL, Hello, Outgoing
@@ -29,8 +30,6 @@ from tooldispatchd.wire.session import SessionMachine, State, fault_line
 
 # A person who mistypes a token has tried again by then; a program that guesses has got nowhere.
 MAX_FAILURES: Final = 3
-# This many refusals of one user are logged one by one, then the 16th, the 32nd, …: none can fill the disk.
-LOGGED: Final = 10
 
 # On a channel that was made for one agent.
 ONE_AGENT: Final = Fault(Code.NOT_ALLOWED, "this channel is its own agent's alone and has no named ones")
@@ -255,8 +254,7 @@ class Roster:
             self._failures += 1
             runtime, visitor = self._latest(), self._visitor
             count = runtime.state.refusals.note(visitor.uid, trio.current_time())
-            # The first ones of a user lately, then ever fewer of them.
-            if count <= LOGGED or count.bit_count() == 1:
+            if is_logged(count):
                 # An agent that confuses the fields may have put its token here.
                 is_profile = hello.profile is None or hello.profile in runtime.setup.catalog.profiles
                 profile = hello.profile if is_profile else "(no such profile)"

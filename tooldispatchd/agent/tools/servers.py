@@ -127,6 +127,11 @@ class SessionServer:
         lists = [names for names in (spec.allow, *(() if use is None else use.within)) if names is not None]
         return all(NameList(names).admits(tool) for names in lists) and not self.denies(tool)
 
+    def why_left_out(self, tool: str) -> str | None:
+        """Why a tool that would be offered cannot be used; None where it can, or nothing is known of it."""
+        kept = self.kept if self.use is not None and self.keeps(tool) else None
+        return None if kept is None else kept.offer.why_left_out(tool)
+
     @property
     def fault(self) -> Fault | None:
         """Why none of its tools can be called now; None while it starts, and while it serves."""

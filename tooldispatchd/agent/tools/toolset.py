@@ -13,7 +13,7 @@ from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.plans import DownPlan, McpPlan, declared_mcp_plan, in_mode, listed_plan
 from tooldispatchd.agent.calls.sessionchannel import HOLD, Lookup
-from tooldispatchd.agent.faults import SHOWN_NAME, propose, renamed, unknown_tool
+from tooldispatchd.agent.faults import SHOWN_NAME, propose, renamed, tool_left_out, unknown_tool
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps.caching import ToolIdentity
@@ -501,6 +501,8 @@ class Toolset:
                 return server.fault
             if self._is_denied(server, tool):
                 return self._not_allowed(name)
+            if prefix == server.prefix and (why := server.why_left_out(tool)) is not None:
+                return tool_left_out(name, why, server=server.name)
         for each in self._profile.disabled:
             binding = self._runtime.setup.catalog.servers[each]
             if prefix == binding.prefix and (fault := why_never(binding)) is not None:

@@ -105,6 +105,12 @@ class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     ttl_s: float = 0.0
     capabilities: Raw = Raw(b"{}")
 
+    def why_left_out(self, tool: str) -> str | None:
+        """Why a tool that the server lists cannot be used, as far as a warning says so."""
+        begin = f"tool {tool!a} is left out: "
+        found = (each.removeprefix(begin) for each in self.warnings if each.startswith(begin))
+        return None if tool in self.tools else next(found, None)
+
 
 # --- faults, of which each `why` is a phrase that follows the server's name -------------------------------------------
 

@@ -1,0 +1,49 @@
+"""What the plans of tools share."""
+
+from collections.abc import Sequence
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from tests.agent.fakes import PATIENCE_S, Agent, HeldPlan, open_runtime, small_catalog
+from tooldispatchd.agent.calls.plans import shaped
+from tooldispatchd.calls.gate import Turns
+from tooldispatchd.calls.outcome import Unread, UnreadableError
+from tooldispatchd.catalog.outputs import Output
+from tooldispatchd.catalog.schemas import ACCEPT
+from tooldispatchd.checkers.pool import Buffer
+from tooldispatchd.checkers.worker import Work
+from tooldispatchd.wire.faults import Code, Fault
+
+
+class BusyCheckers:
+    """Checkers that are never done."""
+
+    async def run(
+        self, work: Work, arguments: bytes, payload: Buffer | Sequence[Buffer], *, turns: Turns
+    ) -> tuple[bytes, bytearray, bytearray]:
+        await trio.sleep_forever()
+        raise AssertionError("it sleeps for ever")
+
+
+def unreadable(error: UnreadableError) -> Fault:
+    return Fault(Code.TOOL_FAILED, str(error))
+
+
+async def test_what_a_program_wrote_is_let_go_of_where_its_call_is_cancelled_while_it_is_checked() -> None:
+    held, written, let_go = HeldPlan(), bytearray(2 * 1024 * 1024), list[object]()
+    async with open_runtime(small_catalog(), held, patience_s=PATIENCE_S, checkers=BusyCheckers()) as runtime:
+        runtime.state.memory.let_go = let_go.append
+        agent = Agent(runtime)
+        await agent.call("1", "held", input=None)
+        await wait_all_tasks_blocked()
+        async with trio.open_nursery() as nursery:
+            result = Unread(written, Output.JSON, len(written), unreadable)
+            nursery.start_soon(shaped, runtime, held.running["1"], result, ACCEPT)
+            await wait_all_tasks_blocked()
+            assert let_go == []
+            nursery.cancel_scope.cancel()
+        assert len(let_go) == 1
+        assert let_go[0] is written
+        held.finish("1")
+        await agent.end_input()

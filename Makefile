@@ -17,14 +17,14 @@ BUBBLEWRAP := build/bubblewrap
 # What reads the daemon's metrics, and checks the rules for it.
 PROMETHEUS := build/prometheus
 NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/null))
-# flake8-async takes files only, a third of a second for each: it gets those that have anything to do with tasks, on all
+# flake8-async takes files only, a third of a second for each: it gets those in which tasks wait, or have a scope, on all
 # cores. Each family of rules that is named costs: of asyncio (ASYNC3) ruff says the same, and the optional ones (ASYNC9)
 # contradict trio's synchronous methods; of scopes without a checkpoint (ASYNC100) ruff says the same, and for functions
 # that need not be async (ASYNC124) each path through them is followed: these two take as long as all others together.
 # Naming only rules to leave out would bring the optional ones in. A test may be async for the loop
 # that it runs in (ASYNC124), may look again and again at a process that sends no event (ASYNC110), and may block: nobody
 # else waits for its loop (ASYNC22).
-WITH_TASKS = grep --recursive --include='*.py' --files-with-matches --word-regexp --extended-regexp 'async|await|trio'
+WITH_TASKS = grep --recursive --include='*.py' --files-with-matches --word-regexp --extended-regexp 'async|await|CancelScope'
 FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async --startable-in-context-manager=_hold
 # One file more at a time than there are cores, since most wait for a process that they started; the tests of one file
 # stay together, since some share what they set up, and keep the order that tests/conftest.py gives them.
@@ -133,7 +133,7 @@ $(BRIDGES)/pypi/.installed: benchmarks/bridges/mcp-proxy.lock
 # One after the other and alone: their figures are those of a machine that does nothing else.
 attack: install ## have hostile agents, programs and servers at a daemon, minutes of it (ATTACK_S=seconds for each)
 	ATTACK_S=$(or $(ATTACK_S),8) $(BIN)/python -m pytest -p no:xdist --capture=no --quiet tests/attack \
-		tests/daemon/test_few_descriptors.py
+		tests/daemon/test_few_descriptors.py tests/rest/test_hostile.py
 
 # Each transcript has a daemon of its own on pipes, which takes most of the time.
 conformance: install ## play every transcript with the daemon on each kind of channel, also what takes time; minutes of it

@@ -29,7 +29,7 @@ from tests.daemon.traces import Held, daemon_in, held, left_of, on_a_busy_machin
 from tests.real.listening import says_ports
 
 IS_FULL: Final = "ATTACK_S" in os.environ
-ATTACK_S: Final = float(os.environ.get("ATTACK_S", "0.4"))
+ATTACK_S: Final = float(os.environ.get("ATTACK_S", "0.2"))
 """How long each attack lasts when it has begun."""
 GRACE_S: Final = 0.5
 ENDS_S: Final = GRACE_S + 6.0

@@ -5,6 +5,7 @@ It imports what `tooldispatchd serve` does before it is ready, and nothing that 
 
 import ctypes
 import gc
+import importlib
 import json
 import os
 import signal
@@ -18,6 +19,8 @@ from tests.daemon.forking import MAX_REQUEST_BYTES
 from tooldispatchd.__main__ import program
 from tooldispatchd.config.configuration import load_catalog
 
+# What `serve` imports when it is called.
+PRELOADED: Final = ("tooldispatchd.cli.serve", "tooldispatchd.client.reach", "tooldispatchd.daemon.start")
 # The C library has no function that forks a sibling.
 CLONE_PARENT: Final = 0x8000
 SYS_CLONE: Final = {"x86_64": 56, "aarch64": 220}
@@ -26,6 +29,8 @@ SYS_CLONE: Final = {"x86_64": 56, "aarch64": 220}
 def main() -> None:
     """Fork a daemon for each request, until there will be no more."""
     channel = socket.socket(fileno=int(sys.argv[1]))
+    for module in PRELOADED:
+        importlib.import_module(module)
     # What a configuration is checked with is made once in a process.
     load_catalog(Path(os.devnull), {})
     gc.collect()

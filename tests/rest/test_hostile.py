@@ -16,6 +16,8 @@ from tests.seeds.seeded import seeded
 # In processor time, as `tests.attack.stage` has it: beside other tests a fault of a page alone takes a tenth of it.
 TURN_MS: Final = 10.0 if "ATTACK_S" in os.environ else 250.0
 BYTES: Final = 8_000_000 if "ATTACK_S" in os.environ else 1_000_000
+# Of what is small: in the short form still more than a turn has time for.
+MANY: Final = 4_000_000 if "ATTACK_S" in os.environ else 1_000_000
 CHUNKED: Final = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 JSON: Final = b"application/json"
 
@@ -32,8 +34,8 @@ def gzipped(body: bytes, media_type: str = "application/json") -> bytes:
 
 
 KINDS: Final[dict[str, Callable[[], Iterator[bytes]]]] = {
-    "a bomb of lists": lambda: iter([gzipped(b"[" + b"[]," * 20_000_000)]),
-    "a bomb of blanks": lambda: iter([gzipped(b" " * 100_000_000)]),
+    "a bomb of lists": lambda: iter([gzipped(b"[" + b"[]," * (5 * MANY))]),
+    "a bomb of blanks": lambda: iter([gzipped(b" " * (25 * MANY))]),
     "small lists": lambda: iter([answer(b"[" + b"[]," * (BYTES // 3) + b"[]]")]),
     "depth": lambda: iter([answer(b"[" * 100_000 + b"]" * 100_000)]),
     "some depth": lambda: iter([answer(b"[" * 3_000 + b"]" * 3_000)]),
@@ -50,10 +52,10 @@ KINDS: Final[dict[str, Callable[[], Iterator[bytes]]]] = {
     "a refusal with depth": lambda: iter([answer(b"[" * 4_000 + b"]" * 4_000, status="500 x")]),
 }
 STREAMS: Final[dict[str, Callable[[], Iterator[bytes]]]] = {
-    "lines": lambda: chunks(b"x\n" * 2_000_000),
-    "blank lines": lambda: chunks(b"\n" * 4_000_000),
-    "empty events": lambda: chunks(b"data:\n\n" * 600_000),
-    "tokens": lambda: chunks(b'data: {"type":"token","content":"x"}\n\n' * 200_000),
+    "lines": lambda: chunks(b"x\n" * (MANY // 2)),
+    "blank lines": lambda: chunks(b"\n" * MANY),
+    "empty events": lambda: chunks(b"data:\n\n" * (MANY // 6)),
+    "tokens": lambda: chunks(b'data: {"type":"token","content":"x"}\n\n' * (MANY // 20)),
     "an answer": lambda: chunks(b'data: {"type":"done","answer":[' + b"1," * 400_000 + b"1]}\n\n"),
     "an event without end": lambda: chunks(b"data: " + b"x" * BYTES),
 }

@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 
+from tests.examples import examples
 from tests.forked.python.test_context import context
 from tooldispatchd.forked.python.context import ToolContext
 from tooldispatchd.toolbox.editing import Edit, multi_edit
@@ -123,13 +124,15 @@ def test_a_call_that_is_killed_at_any_step_leaves_the_old_or_the_new(
     assert standing() == new
 
 
+# As with any property, more examples are for `make properties`.
+@pytest.mark.hypothesis
 @each_case
 def test_a_call_that_is_killed_at_any_time_leaves_the_old_or_the_new(
     name: str, call: Call, old: Files, new: Files
 ) -> None:
     chance = random.Random(1)
     met = set()
-    for _ in range(25):
+    for _ in range(examples(25)):
         lay_out(old)
         pid = forked(call, lambda: None)
         time.sleep(chance.uniform(0, 0.01))

@@ -130,7 +130,7 @@ class SessionServer:
     def why_left_out(self, tool: str) -> str | None:
         """Why a tool that would be offered cannot be used; None where it can, or nothing is known of it."""
         kept = self.kept if self.use is not None and self.keeps(tool) else None
-        return None if kept is None else kept.offer.why_left_out(tool)
+        return None if kept is None or tool in kept.offer.tools else kept.offer.left_out.get(tool)
 
     @property
     def fault(self) -> Fault | None:

@@ -167,6 +167,7 @@ class Handshake:
         return ServerOffer(
             tools=listing.tools,
             listed=tuple(listing.listed),
+            left_out=listing.left_out,
             said_name=greeting.name,
             instructions=greeting.instructions,
             warnings=tuple(listing.all_warnings()),

@@ -126,9 +126,9 @@ class ToolError(Exception):
 class Listing:
     """The tools of one server as its pages come in.
 
-    `tools` are those that can be used, by name in the server's order, and `warnings` say why others cannot. `listed`
-    are the names of all that it offers, also of those that are not wanted. What is too large to be read in the dispatch
-    thread goes to the `checkers`.
+    `tools` are those that can be used, by name in the server's order; `left_out` and `warnings` say why others cannot.
+    `listed` are the names of all that it offers, also of those that are not wanted. What is too large to be read in the
+    dispatch thread goes to the `checkers`.
     """
 
     def __init__(
@@ -149,6 +149,7 @@ class Listing:
         # In the server's order, each once.
         self.listed: dict[str, None] = {}
         self.tools: dict[str, McpTool] = {}
+        self.left_out: dict[str, str] = {}
         self.warnings: list[str] = []
 
     @property
@@ -210,6 +211,8 @@ class Listing:
             self.tools[name] = await self._tool_of(raw)
         except ToolError as error:
             self._warn(f"tool {name[:128]!a} is left out: {error.why}")
+            if name in self.listed and len(self.left_out) < MAX_WARNINGS:
+                self.left_out[name] = error.why
 
     async def _tool_of(self, raw: Raw) -> McpTool:
         """The tool of an entry: one that is there, or a new one, which is held on the share for as long as it lives."""

@@ -90,26 +90,22 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
 class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     """All that a server offers, as it said when it was last asked.
 
-    `tools` by the server's own names, as far as they are wanted and can be used; `listed` the names of all that it has.
-    `said_name` is what the server calls itself, `instructions` its advice, and `warnings` tell of tools that were left
-    out. `missing` is the first whitelisted tool that it lacks. The list is good for `ttl_s` seconds; 0 where the server
-    does not say. `capabilities` are the server's own, as far as they say what it has besides tools.
+    `tools` by the server's own names, as far as they are wanted and can be used; `listed` the names of all that it has,
+    and `left_out` why some of those cannot be used; `warnings` tell of them and of others. `said_name` is what the
+    server calls itself, `instructions` its advice. `missing` is the first whitelisted tool that it lacks. The list is
+    good for `ttl_s` seconds; 0 where the server does not say. `capabilities` are the server's own, as far as they say
+    what it has besides tools.
     """
 
     tools: dict[str, McpTool] = {}
     listed: tuple[str, ...] = ()
+    left_out: dict[str, str] = {}
     said_name: str | None = None
     instructions: str | None = None
     warnings: tuple[str, ...] = ()
     missing: str | None = None
     ttl_s: float = 0.0
     capabilities: Raw = Raw(b"{}")
-
-    def why_left_out(self, tool: str) -> str | None:
-        """Why a tool that the server lists cannot be used, as far as a warning says so."""
-        begin = f"tool {tool!a} is left out: "
-        found = (each.removeprefix(begin) for each in self.warnings if each.startswith(begin))
-        return None if tool in self.tools else next(found, None)
 
 
 # --- faults, of which each `why` is a phrase that follows the server's name -------------------------------------------

@@ -107,7 +107,7 @@ KINDS: Final[dict[str, Callable[[], Run]]] = {
     "lists for google": lambda: ask(b'{"__port":"tools","schemas":"google"}\n', first=hello("catalog")),
     "schemas that differ": opened(hello("differing")),
     **{mode: of_server(mode) for mode in ("enum", "large_text", "large_structure", "large_blocks", "half_line")},
-    **{mode: of_server(mode) for mode in ("changing", "pinging", "noting", "post", "get", "ws")},
+    **{mode: of_server(mode) for mode in ("changing", "pinging", "noting", "post", "get", "half_events", "ws")},
 }
 
 if __name__ == "__main__":

@@ -215,7 +215,8 @@ def config(port: int) -> Iterator[str]:
     for name, schema in declared().items():
         yield f"[tools.{name}]\ninline = 'id'\ninput_schema = {toml(schema)}\noutput_schema = {{}}\n"
     yield from servers.tables(str(ROOT))
-    for name, scheme in (("post", "http"), ("get", "http"), ("ws", "ws"), ("http_echo", "http"), ("ws_echo", "ws")):
+    for name in ("post", "get", "half_events", "http_echo", "ws", "ws_echo"):
+        scheme = "ws" if name.startswith("ws") else "http"
         yield f"[mcp.{name}]\nurl = '{scheme}://127.0.0.1:{port}/{name}'\n[agents.{name}]\nmcp = ['{name}']\n"
 
 

@@ -19,6 +19,8 @@ from tests.processes import is_running
 OPENS_S: Final = 5.0
 DESCRIPTORS: Final = 400
 LEFT_S: Final = 5.0
+OWN: Final = 7
+"""Processes of the daemon's own, itself included, once it has had calls of all kinds."""
 CALLS: Final = {"sleep": 60, "bounded": 60, "pause": {"seconds": 60}}
 
 
@@ -65,18 +67,12 @@ def at_work() -> Iterator[tuple[Daemon, list[int], set[int]]]:
         yield daemon, [daemon.process.pid, *sorted(own)], family(daemon) - own
 
 
-def test_any_two_processes_of_the_daemon_that_are_killed_at_once_leave_nothing() -> None:
-    with at_work() as (_daemon, own, _calls):
-        # By their order, which is that of their start.
-        pairs = [pair for pair in combinations(range(len(own)), 2) if IS_FULL or 0 in pair]
-    survivors = [words for pair in pairs for words in surviving(*pair)]
-    assert survivors == []
-
-
-def surviving(first: int, second: int) -> list[str]:
-    """The processes of calls that outlive the daemon, two of whose own were killed."""
+@pytest.mark.parametrize("pair", list(combinations(range(OWN), 2)), ids=str)
+def test_any_two_processes_of_the_daemon_that_are_killed_at_once_leave_nothing(pair: tuple[int, int]) -> None:
     with at_work() as (daemon, own, calls):
-        killed = [own[number] for number in (first, second) if number < len(own)]
+        assert len(own) == OWN
+        # By their order, which is that of their start.
+        killed = [own[number] for number in pair]
         names = [b" ".join(words_of(pid))[-60:].decode() for pid in killed]
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in killed:
@@ -87,7 +83,7 @@ def surviving(first: int, second: int) -> list[str]:
             daemon.process.terminate()
         daemon.process.wait(20)
         living = left_of(lambda: [pid for pid in {*own, *calls} if is_running(pid)], within_s=on_a_busy_machine(LEFT_S))
-        found = [f"{b' '.join(words_of(pid)).decode()} after {names}" for pid in living]
+        survivors = [f"{b' '.join(words_of(pid)).decode()} after {names}" for pid in living]
         for pid in living:
             os.kill(pid, signal.SIGKILL)
-        return found
+        assert survivors == []

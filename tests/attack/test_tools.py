@@ -32,6 +32,7 @@ SERVERS: Final = (
     Attack("noting", is_twin=True),
     Attack("post"),
     Attack("get", is_twin=True),
+    Attack("half_events"),
     Attack("ws"),
     Attack("shown to openai"),
     Attack("shown to google", is_twin=True),

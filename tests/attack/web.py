@@ -1,7 +1,8 @@
 """MCP servers over HTTP and WebSocket that ask without end: prints its port, and ends with its input.
 
 `/post` asks on the stream that answers a call, `/get` on the stream that a client opens by itself, `/ws` on a
-WebSocket. None of them reads what it is told in return. `/http_echo` and `/ws_echo` answer all calls.
+WebSocket; `/half_events` has lines there that never become an event. None of them reads what it is told in
+return. `/http_echo` and `/ws_echo` answer all calls.
 """
 
 import socket
@@ -19,6 +20,7 @@ from tests.servers.misbehaving import ECHO, Message
 
 PING: Final = '{"jsonrpc":"2.0","id":"p","method":"ping"}'
 EVENTS: Final = f"data: {PING}\n\n".encode() * 1000
+HALF_EVENTS: Final = b"event: x\n" * 8000
 STREAM: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 
 
@@ -72,7 +74,7 @@ def serve(peer: socket.socket) -> None:
                 if path == b"/post":
                     peer.sendall(b"HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n")
                     continue
-                ask(peer, STREAM, EVENTS)
+                ask(peer, STREAM, HALF_EVENTS if path == b"/half_events" else EVENTS)
             if method != b"POST":
                 peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
                 continue

@@ -20,6 +20,7 @@ LINES: Final = {
     "comments": b":\n" * 250_000,
     "fields without a meaning": b"a\n" * 250_000,
     "lines of data": b"data\n" * 100_000,
+    "lines of data, a few hundred in each piece": b"data:123\n" * 60_000,
     "events": b"data:1\n\n" * 60_000,
     "numbers of events": b"id\n\n" * 60_000,
 }

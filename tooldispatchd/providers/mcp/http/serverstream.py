@@ -21,9 +21,9 @@ MAX_RETRY_S: Final = 30.0
 # It is sent back in a header. Visible ASCII and blanks cannot break one; other ids count as none.
 _ID: Final = re.compile(r"[\x20-\x7e]{1,1024}")
 # Events and pieces of the body between two turns of the loop for others: thousands of small ones fit into one read.
-STEPS_PER_TURN: Final = 256
-# Where a read has more lines than that, it is looked at in pieces, with a turn for others after each. A line takes a
-# microsecond and has one byte at least.
+STEPS_PER_TURN: Final = 64
+# After more lines than that what was read is looked at in pieces, with a turn for others after each. A line takes a
+# microsecond and has one byte at least; where it ends no event, nothing else gives others a turn.
 DENSE_LINES: Final = 512
 PIECE_BYTES: Final = 1024
 
@@ -54,19 +54,21 @@ class ServerStream:
         """
         parser = EventStream(self._max_event_bytes)
         half = Holding(self._share)
+        lines = 0
         try:
             while chunk := await reply.receive():
-                if chunk.count(b"\n") + chunk.count(b"\r") <= DENSE_LINES:
-                    if await self._feed(parser, chunk, take):
+                lines += chunk.count(b"\n") + chunk.count(b"\r")
+                is_turn_over = lines > DENSE_LINES
+                piece_bytes = PIECE_BYTES if is_turn_over else len(chunk)
+                for start in range(0, len(chunk), piece_bytes):
+                    if await self._feed(parser, chunk[start : start + piece_bytes], take):
                         return True
-                    # Only now: an event was held until it had been dealt with.
-                    if not half.resize(parser.held):
-                        raise no_room(self._share)
-                    continue
-                for start in range(0, len(chunk), PIECE_BYTES):
-                    if await self._feed(parser, chunk[start : start + PIECE_BYTES], take):
-                        return True
-                    await trio.lowlevel.checkpoint()
+                    if is_turn_over:
+                        lines = 0
+                        await trio.lowlevel.checkpoint()
+                # Only now: an event was held until it had been dealt with.
+                if not half.resize(parser.held):
+                    raise no_room(self._share)
         finally:
             half.resize(0)
         return False

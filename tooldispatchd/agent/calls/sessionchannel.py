@@ -28,15 +28,6 @@ class Hearer(Protocol):
     def breaker_moved(self, of: dict[str, object], *, is_open: bool) -> None: ...
 
 
-class Hearing(Enum):
-    """Whether the channel's lines are still served."""
-
-    LISTENING = "listening"
-    ENDED = "ended"  # no more bytes will come; what came is served
-    DEAF = "deaf"  # nothing is served any more
-    CLOSED = "closed"
-
-
 class SessionChannel(Protocol):
     """`ChannelHost`, as a session uses it."""
 

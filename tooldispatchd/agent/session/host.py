@@ -10,24 +10,24 @@ bytes ─▶ ChannelMachine ─▶ Host ─▶ Roster ─▶ sessions
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from enum import Enum
 from time import perf_counter
 from typing import Final
 
 import trio
 
 from tooldispatchd.agent.calls.call import LARGE_BYTES
-from tooldispatchd.agent.calls.sessionchannel import Hearing
 from tooldispatchd.agent.faults import DRAINING, TOO_LATE, too_many
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import NO_ADMINISTRATOR, AdminSide
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
+from tooldispatchd.agent.session.halfline import HalfLine
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.roster import UNKNOWN_AGENT, Roster
 from tooldispatchd.agent.session.session import Session
 from tooldispatchd.agent.steps.auditing import audit_refused
 from tooldispatchd.agent.tools.showing import parsed, refuse_form
 from tooldispatchd.calls.lineallowance import LineAllowance
-from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.outcome import utf8_size
 from tooldispatchd.calls.refusals import is_logged
 from tooldispatchd.catalog.profiles import Profile
@@ -73,6 +73,15 @@ TOOLS_A_REQUEST: Final = 4
 
 # For an agent that asks for something between two of the calls that it serves.
 RESTING: Final = Fault(Code.NOT_ALLOWED, "an agent calls tools while it is called, and not between its calls")
+
+
+class Hearing(Enum):
+    """Whether the channel's lines are still served."""
+
+    LISTENING = "listening"
+    ENDED = "ended"  # no more bytes will come; what came is served
+    DEAF = "deaf"  # nothing is served any more
+    CLOSED = "closed"
 
 
 class ChannelHost:
@@ -136,7 +145,7 @@ class ChannelHost:
         self.visitor = visitor
         self._has_administered = False
         self._may_stay = self._state.is_draining
-        self._half = Holding(self.share)  # of a line whose end has not come
+        self._half = HalfLine(self.share, self._machine)
         self._was_half_refused = False
         self._roster = Roster(latest, self, self._machine.outgoing, entrance, visitor, lineage=lineage)
         self._hearing = Hearing.LISTENING
@@ -162,18 +171,11 @@ class ChannelHost:
         if self._hearing is Hearing.LISTENING:
             self._state.bytes_in += len(chunk)
             unfinished = self._machine.feed(chunk)
-            if unfinished != self._half.held:
-                self._hold_half(unfinished)
+            if unfinished != self._half.held and not self._half.hold(unfinished):
+                self._note_refused_half()
             self.resume()
 
-    def _hold_half(self, unfinished: int) -> None:
-        """Hold the bytes that lie here of an unfinished line, or refuse the line where there is no room for more."""
-        if self._half.resize(unfinished):
-            if not self._half.held:
-                self._drop_half()
-            return
-        self._machine.give_up(self.share.fault)
-        self._drop_half()
+    def _note_refused_half(self) -> None:
         if not self._was_half_refused:
             # Once for each channel, and of a user's many for ever fewer: nobody must fill the log too.
             self._was_half_refused = True
@@ -182,10 +184,6 @@ class ChannelHost:
             if is_logged(count):
                 shown = {"uid": who.uid, "pid": who.pid, "held": memory.held, "limit": memory.max_bytes}
                 self.latest().setup.log.warning("line refused for want of memory", lately=count, **shown)
-
-    def _drop_half(self) -> None:
-        self._half.resize(0)
-        self.share.let_go(self._machine.forget_unfinished())
 
     def resume(self) -> None:
         """Serve the lines of one turn, and answer in one write what can be answered at once."""
@@ -286,7 +284,7 @@ class ChannelHost:
         # A last line without a newline after the only agent's `bye` is incomplete.
         if self._roster.named or not self._said_bye:
             self._machine.end()
-            self._drop_half()
+            self._half.drop()
         self.resume()
 
     def gone(self, why: str) -> None:
@@ -450,7 +448,7 @@ class ChannelHost:
             self._hearing = Hearing.CLOSED
             if admin is not None:
                 admin.forget(self)
-            self._drop_half()
+            self._half.drop()
             self._send()
             self._outlet.close()
             self._on_closed(self)

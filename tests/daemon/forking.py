@@ -97,11 +97,18 @@ def preloaded() -> Iterator[None]:
 
 
 def fork_daemon(
-    words: Sequence[str], stderr: int, *, cwd: Path | None = None, env: Mapping[str, str] = os.environ
+    words: Sequence[str],
+    stderr: int | None = None,
+    *,
+    stdin: int | None = None,
+    stdout: int | None = None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] = os.environ,
 ) -> Forked:
-    """`tooldispatchd` with these words, its input and output nowhere."""
+    """`tooldispatchd` with these words on these descriptors; those that are not named lead nowhere."""
     with Path(os.devnull).open("r+b", buffering=0) as nowhere:
-        return _fork(words, [nowhere.fileno(), nowhere.fileno(), stderr], cwd, env)
+        descriptors = [nowhere.fileno() if each is None else each for each in (stdin, stdout, stderr)]
+        return _fork(words, descriptors, cwd, env)
 
 
 def run_forked(

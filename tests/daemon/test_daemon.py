@@ -7,11 +7,11 @@ import socket
 import subprocess
 import termios
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import pytest
 
-from tests.daemon.forking import run_forked
+from tests.daemon.forking import fork_daemon, run_forked
 from tests.daemon.spawned import SERVE, Agent, server, without_places
 
 CONFIG: Final = """
@@ -46,27 +46,49 @@ TIMEOUT_S: Final = 20.0
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:
-    """A daemon on its stdin and stdout."""
+    """A daemon on its stdin and stdout, for `fork_daemon`."""
     file = tmp_path / "config.toml"
     file.write_text(CONFIG)
-    return [*SERVE, "--config", str(file), "--listen", "stdio"]
+    return ["serve", "--config", str(file), "--listen", "stdio"]
+
+
+def heard(words: list[str], requests: BinaryIO) -> bytes:
+    """What a daemon says on a pipe to the requests of a file."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as answers:
+        daemon = fork_daemon(words, stdin=requests.fileno(), stdout=writing)
+        os.close(writing)
+        said = answers.read()
+        assert daemon.wait(TIMEOUT_S) == 0
+        return said
+
+
+def asked(words: list[str], requests: bytes, answers: BinaryIO | None = None) -> int:
+    """The exit code of a daemon that is asked on a pipe and answers to a file, or nowhere."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as asking:
+        asking.write(requests)
+    out = None if answers is None else answers.fileno()
+    with os.fdopen(reading, "rb") as stdin:
+        return fork_daemon(words, stdin=stdin.fileno(), stdout=out).wait(TIMEOUT_S)
 
 
 # --- stdio ---
 
 
 def test_on_pipes_what_was_asked_is_answered_and_the_end_of_input_is_the_daemons(words: list[str]) -> None:
-    ended = subprocess.run(words, input=ECHO + SLOW, capture_output=True, timeout=TIMEOUT_S, check=False)
-    assert (ended.returncode, ended.stdout) == (0, ECHOED + SLEPT)
+    ended = run_forked(*words, stdin=ECHO + SLOW)
+    assert (ended.returncode, ended.stdout.encode()) == (0, ECHOED + SLEPT)
 
 
 def test_a_daemon_that_is_asked_nothing_says_nothing(words: list[str]) -> None:
-    ended = run_forked(*words[len(SERVE) - 1 :])
+    ended = run_forked(*words)
     assert (ended.returncode, ended.stdout) == (0, "")
 
 
 def test_a_pipe_that_nobody_reads_any_more_cancels_what_runs(words: list[str]) -> None:
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as daemon:
+    whole = [*SERVE[:-1], *words]
+    with subprocess.Popen(whole, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as daemon:
         assert daemon.stdin is not None
         assert daemon.stdout is not None
         daemon.stdin.write(STUCK + ECHO)
@@ -79,7 +101,7 @@ def test_a_pipe_that_nobody_reads_any_more_cancels_what_runs(words: list[str]) -
 def test_on_a_socket_pair_the_channel_goes_both_ways(words: list[str]) -> None:
     ours, theirs = socket.socketpair()
     with theirs:
-        daemon = subprocess.Popen(words, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=subprocess.DEVNULL)
+        daemon = fork_daemon(words, stdin=theirs.fileno(), stdout=theirs.fileno())
     with daemon:
         agent = Agent(ours)
         assert agent.ask("echo", "hi")["content"] == '"hi"'
@@ -94,7 +116,7 @@ def test_on_a_socket_pair_the_channel_goes_both_ways(words: list[str]) -> None:
 def test_two_sockets_are_stdin_and_stdout(words: list[str], nothing_left: None) -> None:
     requests, stdin = socket.socketpair()
     answers, stdout = socket.socketpair()
-    with subprocess.Popen(words, stdin=stdin.fileno(), stdout=stdout.fileno(), stderr=subprocess.DEVNULL) as daemon:
+    with fork_daemon(words, stdin=stdin.fileno(), stdout=stdout.fileno()) as daemon:
         stdin.close()
         stdout.close()
         with requests, answers:
@@ -111,10 +133,7 @@ def test_two_sockets_are_stdin_and_stdout(words: list[str], nothing_left: None) 
 def test_a_socket_that_nobody_reads_any_more_ends_the_daemon(words: list[str], nothing_left: None) -> None:
     requests, stdin = socket.socketpair()
     answers, stdout = socket.socketpair()
-    with (
-        requests,
-        subprocess.Popen(words, stdin=stdin.fileno(), stdout=stdout.fileno(), stderr=subprocess.DEVNULL) as daemon,
-    ):
+    with requests, fork_daemon(words, stdin=stdin.fileno(), stdout=stdout.fileno()) as daemon:
         stdin.close()
         stdout.close()
         requests.sendall(ECHO)
@@ -131,7 +150,7 @@ def test_a_terminal_is_stdin_and_stdout(words: list[str], end: str, nothing_left
     attributes[1] &= ~termios.OPOST
     attributes[3] &= ~termios.ECHO
     termios.tcsetattr(theirs, termios.TCSANOW, attributes)
-    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL) as daemon:
+    with fork_daemon(words, stdin=theirs, stdout=theirs) as daemon:
         os.close(theirs)
         os.write(ours, ECHO)
         assert os.read(ours, 65_536) == ECHOED
@@ -147,83 +166,62 @@ def test_a_terminal_is_stdin_and_stdout(words: list[str], end: str, nothing_left
 def test_requests_come_from_a_regular_file(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "requests").write_bytes(ECHO + SLOW)
     with (tmp_path / "requests").open("rb") as requests:
-        ended = subprocess.run(words, stdin=requests, capture_output=True, timeout=TIMEOUT_S, check=False)
-    assert (ended.returncode, ended.stdout) == (0, ECHOED + SLEPT)
+        assert heard(words, requests) == ECHOED + SLEPT
 
 
 def test_a_file_is_read_from_where_it_stands(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "requests").write_bytes(b"something else\n" + ECHO)
     with (tmp_path / "requests").open("rb", buffering=0) as requests:
         requests.seek(len(b"something else\n"))
-        ended = subprocess.run(words, stdin=requests, capture_output=True, timeout=TIMEOUT_S, check=False)
-    assert (ended.returncode, ended.stdout) == (0, ECHOED)
+        assert heard(words, requests) == ECHOED
 
 
 def test_answers_go_to_a_regular_file(words: list[str], tmp_path: Path) -> None:
     with (tmp_path / "answers").open("wb") as answers:
-        ended = subprocess.run(
-            words, input=ECHO + SLOW, stdout=answers, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False
-        )
-    assert (ended.returncode, (tmp_path / "answers").read_bytes()) == (0, ECHOED + SLEPT)
+        assert asked(words, ECHO + SLOW, answers) == 0
+    assert (tmp_path / "answers").read_bytes() == ECHOED + SLEPT
 
 
 def test_answers_go_to_the_end_of_a_file_that_is_appended_to(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "answers").write_bytes(b"before\n")
     with (tmp_path / "answers").open("ab") as answers:
-        ended = subprocess.run(
-            words, input=ECHO, stdout=answers, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False
-        )
-    assert (ended.returncode, (tmp_path / "answers").read_bytes()) == (0, b"before\n" + ECHOED)
+        assert asked(words, ECHO, answers) == 0
+    assert (tmp_path / "answers").read_bytes() == b"before\n" + ECHOED
 
 
 def test_from_a_file_to_a_file(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "requests").write_bytes(ECHO + SLOW)
     with (tmp_path / "requests").open("rb") as requests, (tmp_path / "answers").open("wb") as answers:
-        ended = subprocess.run(
-            words, stdin=requests, stdout=answers, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False
-        )
-    assert (ended.returncode, (tmp_path / "answers").read_bytes()) == (0, ECHOED + SLEPT)
+        code = fork_daemon(words, stdin=requests.fileno(), stdout=answers.fileno()).wait(TIMEOUT_S)
+    assert (code, (tmp_path / "answers").read_bytes()) == (0, ECHOED + SLEPT)
 
 
 def test_nothing_in_and_nowhere_out(words: list[str]) -> None:
-    ended = subprocess.run(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert ended.returncode == 0
+    assert fork_daemon(words).wait(TIMEOUT_S) == 0
 
 
 def test_answers_that_go_nowhere_end_with_the_input(words: list[str]) -> None:
-    ended = subprocess.run(
-        words, input=ECHO + SLOW, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False
-    )
-    assert ended.returncode == 0
+    assert asked(words, ECHO + SLOW) == 0
 
 
 def test_the_pipes_of_others_stay_as_they_were(words: list[str]) -> None:
     reading, writing = os.pipe()
     with open(reading, "rb") as answers, open(writing, "wb") as shared:  # noqa: PTH123  # descriptors have no path
-        ended = subprocess.run(words, input=ECHO, stdout=shared, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False)
-        assert ended.returncode == 0
+        assert asked(words, ECHO, shared) == 0
         assert os.get_blocking(shared.fileno())
         assert answers.readline() == ECHOED
 
 
 def test_a_closed_stdin_is_a_place_that_cannot_be_listened_on(words: list[str]) -> None:
-    ended = subprocess.run(
-        ["sh", "-c", 'exec "$@" <&-', "sh", *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
+    closing = ["sh", "-c", 'exec "$@" <&-', "sh", *SERVE[:-1], *words]
+    ended = subprocess.run(closing, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert ended.returncode == 3
     assert "cannot listen on stdio" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
 def test_logs_are_json_and_never_on_stdout(words: list[str]) -> None:
-    ended = subprocess.run(words, input=ECHO, capture_output=True, timeout=TIMEOUT_S, check=False)
+    ended = run_forked(*words, stdin=ECHO)
     events = [json.loads(line)["event"] for line in ended.stderr.splitlines()]
     assert sorted(events) == sorted(
         ["daemon ready", "session opened", "session closed", "daemon draining", "daemon stopped"]
@@ -254,7 +252,7 @@ def test_each_server_that_fails_is_a_warning_with_its_reason(tmp_path: Path) -> 
 
 def test_a_secret_of_an_input_is_in_no_log(words: list[str]) -> None:
     line = b'{"__port":"tool_req","id":"1","name":"echo","input":"s3cret"}\n'
-    ended = run_forked(*words[len(SERVE) - 1 :], "--log-level", "debug", stdin=line)
+    ended = run_forked(*words, "--log-level", "debug", stdin=line)
     assert "call answered" in ended.stderr
     assert "s3cret" not in ended.stderr
 

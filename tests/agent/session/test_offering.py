@@ -1,5 +1,6 @@
 """What agents are shown of many tools: others have their turns while a long list is made."""
 
+import functools
 from collections.abc import Iterator
 
 import pytest
@@ -25,6 +26,7 @@ MANY = {f"tool_{number}": ToolSpec(inline="id", input_schema=FIELDS, output_sche
 ECHO = ToolSpec(type="json -> json", inline="id")
 
 
+@functools.cache
 def many_tools() -> Catalog:
     """A profile with one tool, and one with many."""
     agents = {"default": ProfileSpec(tools=("echo",)), "many": ProfileSpec(tools=tuple(MANY), jobs=False)}

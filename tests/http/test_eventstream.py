@@ -1,4 +1,5 @@
 import time
+import tracemalloc
 
 import httpx2
 import pytest
@@ -169,3 +170,19 @@ def test_it_reads_what_httpx2_reads(blocks: list[list[str]], end: str) -> None:
     assert [(event.event, event.data.decode(), event.id or "", event.retry_ms) for event in decoded(text.encode())] == [
         (event.event, event.data, event.id, event.retry) for event in expected
     ]
+
+
+def test_a_long_line_of_data_is_not_copied() -> None:
+    decoder, piece = EventStream(16 * MIB), b"x" * (64 * 1024)
+    tracemalloc.start()
+    try:
+        decoder.feed(b"event: message\ndata: ")
+        for _ in range(128):
+            decoder.feed(piece)
+        [event] = decoder.feed(b"\n\n")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(event.data) == 8 * MIB
+    # A growing array is an eighth larger than what it holds.
+    assert peak < 10 * MIB

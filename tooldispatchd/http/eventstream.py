@@ -22,7 +22,7 @@ class ServerSentEvent(NamedTuple):
     """
 
     event: str
-    data: bytes
+    data: bytes | bytearray
     id: str | None
     retry_ms: int | None
 
@@ -83,20 +83,20 @@ class EventStream:
         self._ended_in_cr = chunk[-1:] == b"\r"
         for line in lines:
             if self._partial:
-                self._partial += line
-                line = bytes(self._partial)  # noqa: PLW2901 - it is this line, now whole
-                self._partial.clear()
-            self._take_line(line, events)
+                whole, self._partial = self._partial, bytearray()
+                whole += line
+                self._take_line(whole, events)
+            else:
+                self._take_line(line, events)
         self._partial += last
         if self._size + len(self._partial) > self._max_bytes:
             raise EventTooLargeError(self._max_bytes, events)
         return events
 
-    def _take_line(self, line: bytes, events: list[ServerSentEvent]) -> None:
+    def _take_line(self, line: bytes | bytearray, events: list[ServerSentEvent]) -> None:
         if not line:
             if self._is_pending:
-                data = bytes(self._data) if self._data is not None else b""
-                events.append(ServerSentEvent(self._event or "message", data, self._id, self._retry_ms))
+                events.append(ServerSentEvent(self._event or "message", self._data or b"", self._id, self._retry_ms))
             self._event = ""
             self._data = None
             self._retry_ms = None
@@ -112,10 +112,15 @@ class EventStream:
         if colon < 0:
             self._take_field(line, b"")
             return
-        # Copied once, also where it is most of 50 MiB.
-        self._take_field(line[:colon], line[colon + (2 if line[colon + 1 : colon + 2] == b" " else 1) :])
+        name, begin = bytes(line[:colon]), colon + (2 if line[colon + 1 : colon + 2] == b" " else 1)
+        if isinstance(line, bytes):
+            self._take_field(name, line[begin:])
+            return
+        # Of a bytearray the beginning is cut off without a copy: it may be 50 MiB.
+        del line[:begin]
+        self._take_field(name, line)
 
-    def _take_field(self, name: bytes, value: bytes) -> None:
+    def _take_field(self, name: bytes | bytearray, value: bytes | bytearray) -> None:
         if name == b"data":
             if self._data is None:
                 self._data = value

@@ -166,11 +166,12 @@ class HttpReply:
         """Whether the body was read to its end, or its end lies here unread."""
         return self._is_ended or self.connection.skip()
 
-    async def read(self, max_bytes: int, held: Holding | None = None) -> bytes:
-        """The rest of the body. Raises `WireError`, where it is longer than `max_bytes` with `is_too_large`.
+    async def read(self, max_bytes: int) -> bytes:
+        """The rest of a small body. Raises `WireError`, where it is longer than `max_bytes` with `is_too_large`."""
+        return bytes(await self.read_large(max_bytes))
 
-        Where `held` has no room for more of it, it is cut short.
-        """
+    async def read_large(self, max_bytes: int, held: Holding | None = None) -> bytearray:
+        """As `read`; not copied, which takes 50 ms for 40 MB. Where `held` has no room for more, it is cut short."""
         # One array, and not a list of pieces: those of a byte or two would take forty each.
         body = bytearray()
         while piece := await self.receive():
@@ -181,7 +182,7 @@ class HttpReply:
             if held is not None and not held.resize(len(body)):
                 self.close()
                 break
-        return bytes(body)
+        return body
 
     async def drain(self, limit_s: float) -> None:
         """Read to the end, so that the TCP connection can serve again; close it if that is not done in time."""

@@ -7,6 +7,7 @@ import pytest
 from tests.http.turns import TURN_S, longest_turn
 from tests.http.wires import MIB
 from tests.providers.mcp.linking import SHARE
+from tooldispatchd.calls.memory import Memory
 from tooldispatchd.http.eventstream import ServerSentEvent
 from tooldispatchd.http.reply import HttpReply
 from tooldispatchd.providers.mcp.http.serverstream import ServerStream
@@ -36,3 +37,17 @@ async def test_a_stream_of_short_lines_holds_nobody_up(lines: bytes) -> None:
         await ServerStream(MIB, SHARE).follow(reply, take)
 
     assert await longest_turn(EVENTS + lines, follow) < TURN_S
+
+
+async def test_what_a_long_event_held_is_let_go_of_when_it_was_taken() -> None:
+    let_go: list[object] = []
+    share = Memory(1 << 40, let_go=let_go.append).share(0)
+
+    async def take(_: ServerSentEvent) -> bool:
+        return True
+
+    async def follow(reply: HttpReply) -> None:
+        await ServerStream(4 * MIB, share).follow(reply, take)
+
+    await longest_turn(EVENTS + b"data: " + b"x" * 2 * MIB + b"\n\n", follow)
+    assert let_go[0] == b"x" * 2 * MIB

@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import urljoin
 
 import trio
+from msgspec import Raw
 
 from tooldispatchd.http.errors import WireError, status_words
 from tooldispatchd.http.eventstream import ServerSentEvent
@@ -77,10 +78,10 @@ class PairLink(PostingLink):
 
     async def _take(self, event: ServerSentEvent) -> bool:
         if is_message(event):
-            await self._inbox.take(event.data)
+            await self._inbox.take(Raw(event.data))
         elif event.event == "endpoint" and self._endpoint is None:
             try:
-                self._endpoint = _resolve(self._reach.url, event.data)
+                self._endpoint = _resolve(self._reach.url, bytes(event.data))
             except WireError as error:
                 self._bell.lose(error.why)
                 return True

@@ -88,7 +88,9 @@ class ServerStream:
                 has_moved = new_id not in {"", self.last_id}
                 self.last_id = new_id
             self.events += bool(event.data) or has_moved
-            if await take(event):
+            is_last = await take(event)
+            self._share.let_go(event.data)
+            if is_last:
                 return True
             self._steps += 1
             if self._steps % STEPS_PER_TURN == 0:

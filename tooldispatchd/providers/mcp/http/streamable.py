@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 import trio
+from msgspec import Raw
 
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.http.errors import WireError, status_words
@@ -91,21 +92,28 @@ class HttpExchange:
             elif reply.media_type == EVENT_STREAM:
                 await self._follow(reply)
             elif reply.media_type == JSON:
-                held = Holding(peer.inbox.share)
-                try:
-                    body = await reply.read(peer.server.max_line_bytes, held)
-                    if len(body) > held.held:
-                        raise no_room(peer.inbox.share)
-                    if body.strip():
-                        await peer.inbox.take(body)
-                finally:
-                    held.resize(0)
+                what = "holds no answer to it" if await self._take_body(reply) else "is empty"
                 if self._is_waiting():
-                    what = "holds no answer to it" if body.strip() else "is empty"
                     self._fail(f"its HTTP response {what}", {"http_status": reply.status})
             else:
                 kind = printable(reply.media_type, MAX_KIND) or "no content type"
                 self._fail(f"it answered with {kind} instead of JSON", {"http_status": reply.status})
+
+    async def _take_body(self, reply: HttpReply) -> bool:
+        """Deal with a body of JSON; whether there is one."""
+        inbox = self._peer.inbox
+        held = Holding(inbox.share)
+        try:
+            body = await reply.read_large(self._peer.server.max_line_bytes, held)
+            if len(body) > held.held:
+                raise no_room(inbox.share)
+            is_there = bool(body) and not body.isspace()
+            if is_there:
+                await inbox.take(Raw(body))
+            inbox.share.let_go(body)
+        finally:
+            held.resize(0)
+        return is_there
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
@@ -120,7 +128,7 @@ class HttpExchange:
 
     async def _take(self, event: ServerSentEvent) -> bool:
         if is_message(event):
-            await self._peer.inbox.take(event.data)
+            await self._peer.inbox.take(Raw(event.data))
         return not self._is_waiting()
 
     async def _resume(self) -> None:
@@ -229,7 +237,7 @@ class Listening:
 
     async def _take(self, event: ServerSentEvent) -> bool:
         if is_message(event):
-            await self._peer.inbox.take(event.data)
+            await self._peer.inbox.take(Raw(event.data))
         return False
 
 

@@ -16,6 +16,7 @@ from typing import Final
 
 import h11
 import trio
+from msgspec import Raw
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import ConnectionState
 from wsproto.events import (
@@ -266,14 +267,20 @@ class WebSocketLink(TaskLink):
                     number = peek_number(self._assembly.head)
                     if number is not None:
                         self._inbox.fail(number, too_large(self._server))
-                if event.message_finished and (message := self._assembly.finish()) is not None:
-                    await self._inbox.take(message)
+                if event.message_finished:
+                    await self._take(self._assembly.finish())
                 if not self._half.resize(self._assembly.held):
                     self._bell.lose(NO_ROOM, self._inbox.share.fault.extras)
                     return False
             if count % EVENTS_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
         return True
+
+    async def _take(self, message: bytearray | None) -> None:
+        """Deal with a whole message; None is one that was too long."""
+        if message is not None:
+            await self._inbox.take(Raw(message))
+            self._inbox.share.let_go(message)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -381,9 +388,9 @@ class _Assembly:
         self._parts = bytearray()
         return False
 
-    def finish(self) -> bytes | None:
+    def finish(self) -> bytearray | None:
         """The whole message, and begin a new one; None for one that was too long."""
-        message = bytes(self._parts) if self._size <= self._max_bytes else None
+        message = self._parts if self._size <= self._max_bytes else None
         self._parts = bytearray()
         self._size = 0
         return message

@@ -138,6 +138,7 @@ attack: install ## have hostile agents, programs and servers at a daemon, minute
 
 # Each transcript has a daemon of its own on pipes, which takes most of the time.
 conformance: install ## play every transcript with the daemon on each kind of channel, also what takes time; minutes of it
+	TRANSCRIPTS=all $(PYTEST) tests/agent/test_transcripts.py
 	$(BIN)/python -m tests.conformance
 
 # What is found is written under build/fuzz, with the command that plays it again.

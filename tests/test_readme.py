@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -81,10 +82,18 @@ def steps_of(block: str) -> list[Step]:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The socket of a daemon with the example configuration."""
+    """The socket of a daemon with the example configuration.
+
+    Its server takes seconds to start: here all agents share it, and one that stays keeps it.
+    """
+    directory = tmp_path_factory.mktemp("readme")
+    example = EXAMPLE.read_text(encoding="utf-8").replace("[mcp.time]\n", "[mcp.time]\nshared = true\n")
+    (directory / "config.toml").write_text(example, encoding="utf-8")
     # The example names its programs as a user has them; here they lie beside the interpreter.
     environ = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"}
-    with serving(tmp_path_factory.mktemp("readme"), EXAMPLE, environ) as path:
+    with serving(directory, directory / "config.toml", environ) as path, socket.socket(socket.AF_UNIX) as staying:
+        staying.connect(str(path))
+        staying.sendall(b'{"__port":"hello"}\n')
         yield path
 
 

@@ -55,7 +55,9 @@ def plan_some(runtime: Runtime, key: str) -> bool:
 
 async def plan_ahead(runtime: Runtime, key: str) -> None:
     """Compile all of them, in turns."""
-    while not plan_some(runtime, key):
+    while True:
+        if plan_some(runtime, key):
+            return
         await trio.lowlevel.checkpoint()
 
 

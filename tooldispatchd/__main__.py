@@ -47,6 +47,14 @@ WITH_MANY_WORDS: Final = frozenset({"call", "cache"})
 SIGNALLED: Final = 128
 
 
+class CommandParser(argparse.ArgumentParser):
+    """Fails where help cannot be written, with which argparse alone would end as if it were."""
+
+    def print_help(self, file: object = None) -> None:  # noqa: ARG002  # nobody names one
+        """Print the help; raises OSError."""
+        print(self.format_help(), end="", flush=True)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` names; returns its exit code (docs/command.md, "Exit codes")."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -55,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         module = import_module(f"tooldispatchd.cli.{words[0]}")
         summary = COMMANDS[words[0]]
         description = f"{summary[0].upper()}{summary[1:]}."
-        parser = argparse.ArgumentParser(f"tooldispatchd {words[0]}", description=description)
+        parser = CommandParser(f"tooldispatchd {words[0]}", description=description)
         module.add_arguments(parser)
         parse = parser.parse_intermixed_args if words[0] in WITH_MANY_WORDS else parser.parse_args
         code: int = module.run(parse(words[1:]))
@@ -63,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words and not words[0].startswith("-"):
         print(f"tooldispatchd: there is no command {words[0]}{_near(words[0])}", file=sys.stderr)
         return 2
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="tooldispatchd",
         description="One daemon through which many LLM agents call their tools: JSON lines in, exactly one answer out.",
         epilog="tooldispatchd COMMAND --help tells more of a command.",

@@ -310,7 +310,7 @@ def test_a_reader_who_has_gone_ends_it_silently(daemon: Daemon) -> None:
     assert (ended.returncode, ended.stderr) == (141, b"")
 
 
-@pytest.mark.parametrize("words", [("call", "echo", "1"), ("--version",)])
+@pytest.mark.parametrize("words", [("call", "echo", "1"), ("--version",), ("call", "--help")])
 def test_an_output_that_cannot_be_written_is_told_in_a_line(daemon: Daemon, words: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "tooldispatchd", *words]
     environment = without_places() | {"TOOLDISPATCHD_SOCKET": str(daemon.path)}

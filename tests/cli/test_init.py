@@ -65,6 +65,13 @@ def test_it_says_what_comes_next(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == f'wrote {file}; "tooldispatchd serve --config {file}" starts the daemon with it\n'
 
 
+def test_a_hyphen_is_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.chdir(tmp_path):
+        assert run_init("-") == 0
+    assert capsys.readouterr().out == EXAMPLE
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_it_never_overwrites_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "my.toml"
     file.write_text("mine")

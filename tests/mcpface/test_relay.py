@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,18 @@ from tests.mcpface.clients import COMMAND, CONFIG, StdioClient, stdio_client
 from tests.processes import is_running
 
 MIB = 1024 * 1024
+LONG = """
+[tools.long]
+type = "json -> json"
+command = ["sh", "-c", "sleep 1.2; cat"]
+[agents.patient]
+tools = ["long"]
+"""
 
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with daemon_on(tmp_path_factory.mktemp("relay"), CONFIG) as daemon:
+    with daemon_on(tmp_path_factory.mktemp("relay"), CONFIG + LONG) as daemon:
         yield daemon
 
 
@@ -229,6 +237,43 @@ def test_a_daemon_that_drains_ends_its_clients(tmp_path: Path) -> None:
         daemon.process.terminate()
         assert client.hear() == {"end": True}
         assert client.process.wait(PATIENCE_S) == 3
+
+
+def test_a_client_that_has_left_waits_for_a_daemon_that_hangs_no_longer_than_it_says(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    def client(name: str) -> AbstractContextManager[StdioClient]:
+        (tmp_path / name).mkdir()
+        return stdio_client(tmp_path / name, "--socket", str(daemon.path), "--timeout", "0.5")
+
+    with client("at once") as silent, client("begun") as begun, client("calls") as calls:
+        for each in (begun, calls):
+            each.initialize()
+        calls.call(1, "stuck")
+        until(lambda: daemon.running("86397") != set())
+        os.kill(daemon.process.pid, signal.SIGSTOP)
+        try:
+            for each in (silent, begun, calls):
+                each.stdin.close()
+            assert [each.process.wait(PATIENCE_S) for each in (silent, begun, calls)] == [3, 3, 3]
+        finally:
+            os.kill(daemon.process.pid, signal.SIGCONT)
+        told = "tooldispatchd: the daemon did not answer within 0.5 s\n"
+        assert [each.log.read_text() for each in (silent, begun, calls)] == [told] * 3
+        assert calls.hear()["result"]["content"][0]["text"] == "the daemon did not answer within 0.5 s"
+    until(lambda: daemon.running("86397") == set())
+
+
+def test_a_call_of_a_client_that_has_left_may_take_longer_than_a_daemon_may_be_silent(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    words = ("--socket", str(daemon.path), "--profile", "patient", "--timeout", "1")
+    with stdio_client(tmp_path, *words) as client:
+        client.initialize()
+        client.call(1, "long", "done")
+        client.stdin.close()
+        assert text_of(client.hear()) == "done"
+        assert client.process.wait(PATIENCE_S) == 0
 
 
 # --- a private daemon ---

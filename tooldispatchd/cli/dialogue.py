@@ -17,7 +17,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, TextIO
 
 from tooldispatchd.client.duplex import Duplex
-from tooldispatchd.client.reach import CONNECT_S, find_socket, reach
+from tooldispatchd.client.reach import CONNECT_S, PING, START_S, find_socket, reach
 from tooldispatchd.wire.lines import LineCutter
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ tooldispatchd serve starts one; --socket PATH or $TOOLDISPATCHD_SOCKET says wher
 tools and run start one of their own"""
 # A private daemon whose input has ended drains and stops its servers, each of which has a ladder of 4 s.
 STOP_S: Final = 20.0
-# A private daemon reads its configuration, and imports the modules of its Python tools, before it says a word.
-START_S: Final = 600.0
 # A daemon says something within milliseconds of being asked; on a machine that swaps, within seconds.
 TIMEOUT_S: Final = 30.0
 # The largest answer that a daemon with its default limits gives, in JSON.
@@ -226,7 +224,7 @@ class Dialogue:
 
     def _ping(self) -> None:
         self._has_pinged = True
-        self._duplex.write(b'{"__port":"ping"}\n')
+        self._duplex.write(PING)
 
 
 def _read(line: object) -> Line:

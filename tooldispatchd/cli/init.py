@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=DEFAULT_PATH,
         metavar="PATH",
-        help=f"the file to write (default: ./{DEFAULT_PATH})",
+        help=f"the file to write, - for standard output (default: ./{DEFAULT_PATH})",
     )
     parser.add_argument(
         "--coding-agent",
@@ -29,12 +29,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the file and say what comes next; gives the exit code, 2 where the file cannot be written."""
+    """Write the file and say what comes next, or print it; gives the exit code, 2 where the file cannot be written."""
     path: Path = arguments.path
+    written = example("coding-agent" if arguments.coding_agent else "example")
+    if str(path) == "-":
+        # UTF-8, as TOML is, in every locale.
+        sys.stdout.buffer.write(written)
+        return 0
     try:
         # The kernel refuses an existing file, with no moment between a look and the write.
         with open(path, "wb" if arguments.force else "xb", opener=_open) as file:
-            file.write(example("coding-agent" if arguments.coding_agent else "example"))
+            file.write(written)
     except FileExistsError:
         print(f"cannot write {path}: it exists already (--force overwrites it)", file=sys.stderr)
         return 2

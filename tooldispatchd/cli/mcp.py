@@ -20,8 +20,8 @@ Without them: the one at $RUNTIME_DIRECTORY/dispatch.sock, $XDG_RUNTIME_DIR/tool
 $XDG_CONFIG_HOME/tooldispatchd/config.toml or /etc/tooldispatchd/config.toml, never with a file of the directory that
 the client has open. A private daemon ends with its client.
 
-At stdin's end what is open is answered, and then it ends; a client that reads no more, or SIGTERM, cancels. Only MCP is
-written to stdout, all else to stderr.
+At stdin's end what is open is answered, and then it ends, at the latest when the daemon is silent for --timeout; a
+client that reads no more, or SIGTERM, cancels. Only MCP is written to stdout, all else to stderr.
 
 --install writes the entry that has a client start this, with the options that are given beside it, into the
 configuration of that client for all projects, or with --project for the one in the working directory. It shows the
@@ -33,8 +33,8 @@ examples:
   tooldispatchd mcp --install vscode --project --socket /run/tooldispatchd/dispatch.sock --yes
   tooldispatchd mcp --install zed --print
 
-exit codes: 0 the client has left, or the entry is there; 1 the entry was not written; 2 usage; 3 there is no daemon, or
-it has ended; 128 + n: signal n, 141 where the client reads no more
+exit codes: 0 the client has left, or the entry is there; 1 the entry was not written; 2 usage; 3 there is no daemon, it
+has ended or does not answer; 128 + n: signal n, 141 where the client reads no more
 """
 
 
@@ -43,7 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = "Serve one MCP client on stdin and stdout, with the tools of a profile."
     parser.epilog = EPILOG
-    add_daemon_arguments(parser, f"give up on a socket that nobody accepts on for so long ({TIMEOUT_S:g})")
+    add_daemon_arguments(
+        parser,
+        "give up on a socket that nobody accepts on for so long, and once the client has left on a daemon that is "
+        f"silent for so long ({TIMEOUT_S:g})",
+    )
     writes = parser.add_argument_group("instead of serving")
     writes.add_argument("--install", choices=CLIENTS, metavar="CLIENT", help=f"add the entry to {', '.join(CLIENTS)}")
     writes.add_argument("--project", action="store_true", help="in the working directory, not for all projects")

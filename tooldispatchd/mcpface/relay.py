@@ -4,10 +4,12 @@
     stdout ◀──────── Face ◀── lines ◀─┘
 
 Stdin is read while both sinks have room, the channel while stdout has: memory is bounded however slow a reader is. When
-stdin has ended, what is open is answered before the channel is half-closed. A client that has gone, or a signal, closes
-the channel at once, by which the daemon cancels its calls.
+stdin has ended, what is open is answered before the channel is half-closed. From then on a daemon that is silent is
+pinged, and given up when it stays so. A client that has gone, or a signal, closes the channel at once, by which the
+daemon cancels its calls.
 """
 
+import math
 import os.path
 import signal
 import socket
@@ -15,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tooldispatchd.client.reach import CONNECT_S, find_socket
+from tooldispatchd.client.reach import CONNECT_S, PING, START_S, find_socket
 from tooldispatchd.mcpface.face import Face
 from tooldispatchd.mcpface.jsonrpc import INVALID_REQUEST, UNREADABLE, error_json, read_message
 from tooldispatchd.runner.daemons import (
@@ -52,13 +54,26 @@ ADVICE: Final = '"tooldispatchd serve" starts a daemon, --socket and --config na
 class StdioRelay:
     """Moves lines between stdin, stdout and a daemon's channel, until `code`, the exit code, is there.
 
-    `why_lost` is asked why the channel has ended unasked; it is told whether the daemon had ever said anything.
+    `why_lost` is asked why the channel has ended unasked; it is told whether the daemon had ever said anything. Once
+    the client has left the daemon may be silent for `timeout_s`, and for `start_s` before its first word.
     """
 
-    def __init__(self, face: Face, channel: socket.socket, why_lost: Callable[[bool], str]) -> None:
+    def __init__(
+        self,
+        face: Face,
+        channel: socket.socket,
+        why_lost: Callable[[bool], str],
+        *,
+        timeout_s: float,
+        start_s: float,
+    ) -> None:
         self.code: int | None = None
         self._face = face
         self._why_lost = why_lost
+        self._timeout_s = timeout_s
+        self._patience_s = max(start_s, timeout_s)
+        self._doubt_at = math.inf
+        self._has_pinged = False
         self._open: set[int] = set()
         self._listening: set[int] = set()
         self._is_greeted = self._is_started = self._is_lost = False
@@ -79,13 +94,19 @@ class StdioRelay:
         sources: tuple[Source, ...] = (self._answers, self._stdin)
         sinks = (self._stdout, self._channel)
         while self.code is None:
-            ready = wait((signals.fd,), sources, sinks, self._face.wake_at - time.monotonic())
+            if self._has_ended_input and self._answers.events is None:
+                # It is not listened to while our client is slow to read.
+                self._trust()
+            wake_at = min(self._face.wake_at, self._doubt_at)
+            ready = wait((signals.fd,), sources, sinks, wake_at - time.monotonic())
             if signals.fd in ready and (number := signals.take_ending()) is not None:
                 return SIGNALLED + number
             move(ready, sources, sinks)
             if self._face.wake_at <= time.monotonic():
                 self._face.wake(time.monotonic())
                 self._pass_on()
+            if self._doubt_at <= time.monotonic():
+                self._doubt()
         return self.code if flush(self._stdout, signals) else SIGNALLED + signal.SIGTERM
 
     def lose(self, why: str) -> None:
@@ -124,7 +145,9 @@ class StdioRelay:
                 self.code = UNREACHABLE
 
     def _hear_daemon(self, chunk: bytes) -> None:
-        self._is_started = True
+        self._is_started, self._patience_s = True, self._timeout_s
+        if self._has_ended_input:
+            self._trust()
         for line in self._from_daemon.cut(chunk):
             if isinstance(line, LongLine):
                 self.lose(f"the daemon sent a line of more than {MAX_LINE_BYTES} bytes")
@@ -145,8 +168,9 @@ class StdioRelay:
         self._face.to_client.clear()
         self._face.to_daemon.clear()
         if self._has_ended_input and not self._open and not self._has_ended_requests:
-            self._has_ended_requests = True
+            self._has_ended_requests, self._patience_s = True, self._timeout_s
             self._channel.end()
+            self._trust()
         elif self._face.is_over and not self._is_lost:
             self.lose("the daemon has ended the session")
 
@@ -163,7 +187,23 @@ class StdioRelay:
         self._open -= self._listening
         if self._is_lost:
             self.code = UNREACHABLE
+        self._trust()
         self._pass_on()
+
+    def _trust(self) -> None:
+        """Take the daemon for alive: it is pinged when it has been silent for half of its time."""
+        self._has_pinged = False
+        self._doubt_at = time.monotonic() + self._patience_s / 2
+
+    def _doubt(self) -> None:
+        """The daemon is silent: ping it, and give it up when that has not helped."""
+        if self._has_pinged:
+            self.lose(f"the daemon did not answer within {self._patience_s:g} s")
+            return
+        self._trust()
+        self._has_pinged = True
+        # After the end of the requests this is dropped: then it has but to close the channel.
+        self._channel.put(PING)
 
     def _end_channel(self) -> None:
         if self._has_ended_requests:
@@ -219,7 +259,8 @@ def relay_stdio(
         channel.setblocking(False)  # noqa: FBT003  # the standard library's own signature
         try:
             with channel:
-                return StdioRelay(face, channel, why_lost).run(signals)
+                start_s = 0.0 if private is None else START_S
+                return StdioRelay(face, channel, why_lost, timeout_s=timeout_s, start_s=start_s).run(signals)
         finally:
             if private is not None and private.returncode is None:
                 end_private(private, signals)

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.client.reach import PING
 from tooldispatchd.runner.ends import READ_BYTES
 from tooldispatchd.runner.signals import Signals
 from tooldispatchd.wire.messages import Hello, ReadyLine
@@ -19,7 +20,6 @@ OPENING_S: Final = 600.0
 SLOW_S: Final = 3.0
 # A thousand tools with the largest schemas that a daemon with its default limits takes.
 MAX_OPENING_BYTES: Final = 256 * 1024 * 1024
-PING: Final = b'{"__port":"ping"}\n'
 
 
 class OpeningError(Exception):

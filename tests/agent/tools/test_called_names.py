@@ -17,10 +17,12 @@ CONFIG: Final = "\n".join(
         f"again = {command(NAMED, 'again', 'open', prefix='quick')}",
         f"part = {command(NAMED, 'part', 'get_a', 'get_b', 'put_a', tools=['get_*', 'put_a'], deny=['*_b'])}",
         f"filtered = {command(NAMED, 'filtered', 'get_a', 'put_a', allow=['get_*', 'gone'])}",
+        "silent = {command = 'sleep', args = ['86399']}",
         f"lacking = {command(NAMED, 'lacking', 'get_a', tools=['put_*'])}",
         "[agents.default]\ntools = ['first']\nmcp = ['quick', 'slow']\njobs = false",
         "[agents.lenient]\nmcp = ['quick', 'slow']\nresolve = 'lenient'\njobs = false",
         "[agents.flat]\nmcp = ['slow']\nseparator = '_'\njobs = false",
+        "[agents.denied]\nmcp = ['silent']\ndeny = ['silent:find']\njobs = false",
         "[agents.twice]\nmcp = ['quick', 'again']\njobs = false",
         "[agents.chosen]\ntools = ['part:get_*', 'filtered:get_a']\nmcp = []\njobs = false",
         "[agents.parts]\nmcp = ['part', 'filtered']\njobs = false",
@@ -60,6 +62,13 @@ def test_a_request_that_follows_hello_at_once_waits_until_it_is_known_what_its_n
     agent.call("1", name, {} if content == "find" else "x")
     lines = {str(line["__port"]): line for line in (agent.hear(), agent.hear())}
     assert lines["tool_resp"]["content"] == content
+
+
+def test_a_tool_that_the_configuration_denies_is_refused_before_its_server_is_up(agent: Agent) -> None:
+    agent.say({"__port": "hello", "profile": "denied"})
+    agent.call("1", "silent:find", {})
+    answer = agent.hear()
+    assert (answer["__port"], code_of(answer)) == ("tool_resp", "not_allowed")
 
 
 @pytest.mark.parametrize("profile", ["default", "lenient"])

@@ -496,7 +496,9 @@ class Toolset:
         prefix, tool = split_name(name)
         for server in self._servers.under(prefix):
             if not server.is_settled:
-                return HOLD
+                # What is denied by its name stays so, whatever the server will say.
+                is_denied = prefix and prefix == server.prefix and self._is_denied(server, tool)
+                return self._not_allowed(name) if is_denied else HOLD
             if prefix == server.prefix and server.fault is not None:
                 return server.fault
             if self._is_denied(server, tool):

@@ -8,6 +8,7 @@ import trio
 
 from tests.servers.raw_http import Asked, Peer, Script
 from tooldispatchd.calls.memory import Memory
+from tooldispatchd.checkers.pool import InPlace, Running
 from tooldispatchd.http.reach import Reach
 from tooldispatchd.providers.mcp.dialects import Legacy
 from tooldispatchd.providers.mcp.link import Link, Transport
@@ -27,6 +28,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self.share = SHARE
+        self.checkers: Running = InPlace()
         self.waiting: set[int] = set()
         self.messages: list[bytes] = []
         self.answers: dict[int, Incoming] = {}
@@ -112,6 +114,17 @@ class Linked:
         self.inbox.waiting.add(self._number)
         assert self.link.dialect is not None
         self.link.send(self.link.dialect.request(self._number, method, params))
+        assert self.link.flush()
+        return self._number
+
+    def call(self, arguments: bytes, **headers: str) -> int:
+        """Send a call of which headers repeat the arguments of these names; its number."""
+        self._number += 1
+        self.inbox.waiting.add(self._number)
+        params = tuple((header, (name,)) for name, header in headers.items())
+        head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":' % self._number
+        line = b"%b%b}}\n" % (head, arguments)
+        self.link.send(Outgoing(line, "tools/call", self._number, "echo", arguments, params))
         assert self.link.flush()
         return self._number
 

@@ -96,7 +96,6 @@ def test_a_call_has_the_headers_that_repeat_it() -> None:
         ("MCP-Protocol-Version", "2026-07-28"),
         ("Mcp-Method", "tools/call"),
         ("Mcp-Name", "echo"),
-        ("Mcp-Param-Region", "=?base64?IGV1?="),
     ]
 
 

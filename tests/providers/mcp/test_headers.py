@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from tooldispatchd.providers.mcp.headers import (
+    MAX_VALUE_BYTES,
     ParamHeaderError,
     encode_value,
     name_in,
@@ -109,6 +110,14 @@ def test_what_stands_beside_an_argument_is_not_decoded() -> None:
     assert param_headers(REGION, b'{"region":"eu",' + beside + b"}") == [("Mcp-Param-Region", "eu")]
 
 
+def test_an_argument_may_be_as_long_as_a_header_and_no_longer() -> None:
+    longest = b"x" * (MAX_VALUE_BYTES - 2)
+    assert param_headers(REGION, b'{"region":"%b"}' % longest) == [("Mcp-Param-Region", longest.decode())]
+    why = "an argument that the header Mcp-Param-Region repeats is longer than 65536 bytes"
+    assert param_headers(REGION, b'{"region":"x%b"}' % longest) == why
+    assert param_headers(REGION, b'{"region":[%b1]}' % (b"1," * MAX_VALUE_BYTES)) == []
+
+
 def test_arguments_are_not_read_where_no_header_repeats_any() -> None:
     assert param_headers((), b"no JSON at all") == []
 
@@ -118,8 +127,9 @@ def test_the_server_of_the_sdk_accepts_the_headers_of_any_arguments(arguments: d
     inbound = pytest.importorskip("mcp.shared.inbound")
     kind = {str: "string", bool: "boolean", int: "integer"}.get(type(arguments.get("region")), "string")
     schema = {"type": "object", "properties": {"region": {"type": kind, "x-mcp-header": "Region"}}}
-    headers = dict(param_headers(REGION, msgspec.json.encode(arguments)))
-    assert inbound.validate_mcp_param_headers(schema, arguments, headers) is None
+    headers = param_headers(REGION, msgspec.json.encode(arguments))
+    assert isinstance(headers, list)
+    assert inbound.validate_mcp_param_headers(schema, arguments, dict(headers)) is None
 
 
 MARKED: dict[str, object] = {"type": "string", "x-mcp-header": "Region"}

@@ -127,7 +127,6 @@ class Answers:
     __slots__ = (
         "_asked",
         "_changed",
-        "_checkers",
         "_cutter",
         "_half",
         "_log",
@@ -136,6 +135,7 @@ class Answers:
         "_next",
         "_server",
         "_taken",
+        "checkers",
         "due",
         "has_completed",
         "has_heard",
@@ -169,7 +169,7 @@ class Answers:
         self._server = server
         self._asked = asked
         self._more = more
-        self._checkers = checkers
+        self.checkers = checkers
         self._taken = taken
         self._log = log
         self._cutter = LineCutter(server.max_line_bytes)
@@ -397,7 +397,7 @@ class Answers:
         job = job_for(self._server, number, call.tool, call.wanted) if call else job_for(self._server, number, None)
         self.share.add(len(line))
         try:
-            reply, content, parts = await self._checkers.run(read_large, job, memoryview(line), turns=(self, self))
+            reply, content, parts = await self.checkers.run(read_large, job, memoryview(line), turns=(self, self))
         finally:
             self.share.add(-len(line))
         return found_in(reply, content, parts, line)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from tooldispatchd.providers.mcp.greeting import CLIENT
-from tooldispatchd.providers.mcp.headers import METHOD, NAME, VERSION, encode_value, name_in, param_headers
+from tooldispatchd.providers.mcp.headers import METHOD, NAME, VERSION, encode_value, name_in
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.server import McpTool
 from tooldispatchd.wire.lines import Text, framed
@@ -136,13 +136,12 @@ class Modern(Dialect):
         self._stamp = b"," + self._open + b"}"
 
     def headers(self, message: Outgoing) -> list[tuple[str, str]]:
-        """The revision, the method, what it is about, and those arguments that the tool wants to be seen outside."""
+        """The revision, the method, and what it is about; those that repeat arguments are added where it is sent."""
         headers = [(VERSION, self.revision)]
         if message.method is not None:
             headers.append((METHOD, message.method))
         if message.name is not None:
             headers.append((NAME, encode_value(message.name)))
-        headers += param_headers(message.params, message.arguments)
         return headers
 
     def _with(self, meta: dict[str, object] | None) -> bytes:

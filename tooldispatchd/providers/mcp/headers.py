@@ -32,6 +32,9 @@ _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read
 _PLAIN: Final = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 _ENCODED: Final = re.compile(r"=\?base64\?.*\?=", re.IGNORECASE)
 
+# Of one argument, as JSON. Servers take no more than that of all headers together.
+MAX_VALUE_BYTES: Final = 64 * 1024
+
 _decode: Final = msgspec.json.Decoder().decode
 _ABSENT: Final = Raw(b"")
 
@@ -57,14 +60,30 @@ def name_in(method: str, params: dict[str, object]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def param_headers(params: tuple[tuple[str, Path], ...], arguments: Text) -> list[tuple[str, str]]:
+def param_headers(params: tuple[tuple[str, Path], ...], arguments: Text) -> list[tuple[str, str]] | str:
     """The headers that repeat some of a tool's `arguments` (a JSON object): each header's name, and the path to it.
 
-    An argument that is absent, null, or neither text, number nor boolean has no header.
+    An argument that is absent, null, or neither text, number nor boolean has no header. Where one is longer than
+    `MAX_VALUE_BYTES`, a phrase that says so.
     """
     found: dict[str, str] = {}
-    _find(dict(params), arguments, found)
+    try:
+        _find(dict(params), arguments, found)
+    except _TooLongError as error:
+        return f"an argument that the header {error} repeats is longer than {MAX_VALUE_BYTES} bytes"
     return [(header, found[header]) for header, _ in params if header in found]
+
+
+def find_param_headers(params: bytes, arguments: bytearray) -> tuple[bytes, bytes]:
+    """As `param_headers`, in MessagePack (a job of a checker)."""
+    return msgspec.msgpack.encode(param_headers(_decode_params(params), arguments)), b""
+
+
+_decode_params: Final = msgspec.msgpack.Decoder(tuple[tuple[str, Path], ...]).decode
+
+
+class _TooLongError(Exception):
+    """The argument of that header is too long for one."""
 
 
 def _find(paths: dict[str, Path], text: Text, found: dict[str, str]) -> None:
@@ -73,7 +92,13 @@ def _find(paths: dict[str, Path], text: Text, found: dict[str, str]) -> None:
     Nothing else is decoded, for it may be as large as a line.
     """
     for header, path in paths.items():
-        value = None if path else _rendered(text)
+        if path:
+            continue
+        if bytes(memoryview(text)[:1]) in {b"{", b"["}:
+            continue
+        if len(text) > MAX_VALUE_BYTES:
+            raise _TooLongError(header)
+        value = _rendered(text)
         if value is not None:
             found[header] = encode_value(value)
     steps = tuple(dict.fromkeys(path[0] for path in paths.values() if path))
@@ -98,7 +123,7 @@ def _reader(names: tuple[str, ...]) -> Callable[[Text], tuple[Raw, ...]]:
 
 def _rendered(text: Text) -> str | None:
     try:
-        value = None if bytes(memoryview(text)[:1]) in {b"{", b"["} else _decode(text)
+        value = _decode(text)
     except DECODE_ERRORS:
         return None
     if isinstance(value, str):

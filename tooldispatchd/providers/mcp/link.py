@@ -16,6 +16,7 @@ import msgspec
 import trio
 
 from tooldispatchd.calls.memory import Share
+from tooldispatchd.checkers.pool import Running
 from tooldispatchd.http.reach import Reach
 from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing
@@ -44,13 +45,14 @@ class LinkError(Exception):
         self.extras = extras or {}
 
 
-class Inbox(Protocol):
+class Inbox(Hashable, Protocol):
     """Where a link puts what comes in. Any task of the link may call these.
 
-    What is half read, and what is still to be sent, is held on `share`.
+    What is half read, and what is still to be sent, is held on `share`; what is large is read by `checkers`.
     """
 
     share: Share
+    checkers: Running
 
     async def take_chunk(self, chunk: bytes) -> None:
         """Bytes of a stream of lines, cut anywhere."""
@@ -64,7 +66,7 @@ class Inbox(Protocol):
     def fail(self, number: int, fault: Fault, *, is_turned_away: bool = False) -> None:
         """End request `number` with `fault`, as no answer will come. A number that is not waiting is ignored.
 
-        `is_turned_away` is whether nothing of the request was begun, for want of a token.
+        `is_turned_away` is whether nothing of the request was begun, for want of a token, or as it was never sent.
         """
 
     def is_waiting(self, number: int) -> bool:

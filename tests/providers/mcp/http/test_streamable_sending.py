@@ -42,6 +42,27 @@ async def _reset(peer: Peer, asked: Asked) -> None:
     raise EOFError
 
 
+# --- headers that repeat arguments -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beside", [b"1", b"[%b1]" % (b"1," * 1_000_000)], ids=["small", "read by a checker"])
+async def test_an_argument_stands_in_a_header_too(beside: bytes) -> None:
+    arguments = b'{"beside":%b,"region":"eu"}' % beside
+    async with serving(each(json_answers)) as server, linked(way(server.url), MODERN) as far:
+        assert await far.inbox.result(far.call(arguments, region="Region")) == {"a": 1}
+    assert server.asked[0].headers["region"] == "eu"
+
+
+@pytest.mark.parametrize("beside", [b"1", b"[%b1]" % (b"1," * 1_000_000)], ids=["small", "read by a checker"])
+async def test_what_is_too_long_for_a_header_is_not_sent(beside: bytes) -> None:
+    arguments = b'{"beside":%b,"region":"%b"}' % (beside, b"x" * 65_536)
+    async with serving(each(json_answers)) as server, linked(way(server.url), MODERN) as far:
+        fault = await far.inbox.fault(far.call(arguments, region="Region"))
+    assert fault.detail.endswith(": an argument that the header Region repeats is longer than 65536 bytes")
+    assert fault.extras["ran"] == "no"
+    assert server.asked == []
+
+
 # --- giving up -------------------------------------------------------------------------------------------------------
 
 

@@ -16,13 +16,17 @@ import functools
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 import trio
 from msgspec import Raw
 
 from tooldispatchd.calls.memory import Holding
+from tooldispatchd.catalog.schemas import ACCEPT, is_light
+from tooldispatchd.checkers.pool import CheckerError
 from tooldispatchd.http.errors import WireError, status_words
 from tooldispatchd.http.eventstream import ServerSentEvent
 from tooldispatchd.http.reply import HttpReply
+from tooldispatchd.providers.mcp.headers import find_param_headers, param_headers
 from tooldispatchd.providers.mcp.http.posting import (
     DISCOVER,
     DRAIN_S,
@@ -53,6 +57,8 @@ _WITHOUT_RESUMING: Final = "2024-11-05"
 # The first request in either era: a server that refuses it may speak by another transport.
 _FIRST: Final = frozenset({INITIALIZE, DISCOVER})
 
+_decode_headers: Final = msgspec.msgpack.Decoder(list[tuple[str, str]] | str).decode
+
 
 class HttpExchange:
     """The life of one request; `run` ends when it is answered, failed or given up."""
@@ -79,7 +85,11 @@ class HttpExchange:
 
     async def _post(self) -> None:
         peer, message = self._peer, self._sent.message
-        headers = [*POST_HEADERS, *self._sent.headers]
+        repeating = await self._param_headers()
+        if isinstance(repeating, str):
+            peer.inbox.fail(self._number, call_failed(peer.server, repeating), is_turned_away=True)
+            return
+        headers = [*POST_HEADERS, *self._sent.headers, *repeating]
         # The stateless revision has no session, and `initialize` none yet.
         if not self._sent.is_modern and message.method != INITIALIZE:
             headers += peer.session_headers()
@@ -98,6 +108,22 @@ class HttpExchange:
             else:
                 kind = printable(reply.media_type, MAX_KIND) or "no content type"
                 self._fail(f"it answered with {kind} instead of JSON", {"http_status": reply.status})
+
+    async def _param_headers(self) -> list[tuple[str, str]] | str:
+        """The headers that repeat arguments, or why there can be none."""
+        message, inbox = self._sent.message, self._peer.inbox
+        if not message.params or not self._sent.is_modern:
+            return []
+        if is_light(Raw(message.arguments), ACCEPT):
+            return param_headers(message.params, message.arguments)
+        params = msgspec.msgpack.encode(message.params)
+        arguments = memoryview(message.arguments)
+        try:
+            reply, _, _ = await inbox.checkers.run(find_param_headers, params, arguments, turns=(inbox, inbox))
+        except CheckerError as error:
+            return f"its arguments cannot be read: {error.why}"
+        found: list[tuple[str, str]] | str = _decode_headers(reply)
+        return found
 
     async def _take_body(self, reply: HttpReply) -> bool:
         """Deal with a body of JSON; whether there is one."""

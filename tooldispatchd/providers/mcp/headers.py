@@ -92,9 +92,7 @@ def _find(paths: dict[str, Path], text: Text, found: dict[str, str]) -> None:
     Nothing else is decoded, for it may be as large as a line.
     """
     for header, path in paths.items():
-        if path:
-            continue
-        if bytes(memoryview(text)[:1]) in {b"{", b"["}:
+        if path or bytes(memoryview(text)[:1]) in {b"{", b"["}:
             continue
         if len(text) > MAX_VALUE_BYTES:
             raise _TooLongError(header)

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from tests.agent.declaring import NAMED, code_of, command, late, names_of
-from tests.daemon.spawned import Agent, Daemon, daemon_on
+from tests.daemon.spawned import Agent, Daemon, daemon_on, until
 
 CONFIG: Final = "\n".join(
     [
@@ -18,11 +18,12 @@ CONFIG: Final = "\n".join(
         f"part = {command(NAMED, 'part', 'get_a', 'get_b', 'put_a', tools=['get_*', 'put_a'], deny=['*_b'])}",
         f"filtered = {command(NAMED, 'filtered', 'get_a', 'put_a', allow=['get_*', 'gone'])}",
         "silent = {command = 'sleep', args = ['86399']}",
+        "failing = {command = 'false'}",
         f"lacking = {command(NAMED, 'lacking', 'get_a', tools=['put_*'])}",
         "[agents.default]\ntools = ['first']\nmcp = ['quick', 'slow']\njobs = false",
         "[agents.lenient]\nmcp = ['quick', 'slow']\nresolve = 'lenient'\njobs = false",
         "[agents.flat]\nmcp = ['slow']\nseparator = '_'\njobs = false",
-        "[agents.denied]\nmcp = ['silent']\ndeny = ['silent:find']\njobs = false",
+        "[agents.denied]\nmcp = ['silent', 'failing']\ndeny = ['silent:find', 'failing:find']\njobs = false",
         "[agents.twice]\nmcp = ['quick', 'again']\njobs = false",
         "[agents.chosen]\ntools = ['part:get_*', 'filtered:get_a']\nmcp = []\njobs = false",
         "[agents.parts]\nmcp = ['part', 'filtered']\njobs = false",
@@ -64,11 +65,15 @@ def test_a_request_that_follows_hello_at_once_waits_until_it_is_known_what_its_n
     assert lines["tool_resp"]["content"] == content
 
 
-def test_a_tool_that_the_configuration_denies_is_refused_before_its_server_is_up(agent: Agent) -> None:
+def test_a_tool_that_the_configuration_denies_is_refused_whether_its_server_is_up_or_not(
+    agent: Agent, daemon: Daemon
+) -> None:
     agent.say({"__port": "hello", "profile": "denied"})
-    agent.call("1", "silent:find", {})
-    answer = agent.hear()
-    assert (answer["__port"], code_of(answer)) == ("tool_resp", "not_allowed")
+    until(lambda: "failing" in daemon.log.read_text())
+    for server in ("silent", "failing"):
+        agent.call("1", f"{server}:find", {})
+        answer = agent.hear()
+        assert (answer["__port"], code_of(answer)) == ("tool_resp", "not_allowed")
 
 
 @pytest.mark.parametrize("profile", ["default", "lenient"])

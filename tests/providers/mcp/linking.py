@@ -51,10 +51,10 @@ class Inbox:
             self.answers[message.id] = message
         self._tell()
 
-    def fail(self, number: int, fault: Fault, *, is_turned_away: bool = False) -> None:
+    def fail(self, number: int, fault: Fault, *, is_unbegun: bool = False) -> None:
         if number in self.waiting:
             self.waiting.remove(number)
-            self.faults[number] = fault.ran(may_have=False) if is_turned_away else fault
+            self.faults[number] = fault.ran(may_have=False) if is_unbegun else fault
         self._tell()
 
     def is_waiting(self, number: int) -> bool:

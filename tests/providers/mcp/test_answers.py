@@ -292,14 +292,14 @@ def test_a_request_that_fails_ends_its_own_call_alone() -> None:
     assert asked.outcomes == {2: fault}
 
 
-def test_of_a_request_that_is_turned_away_nothing_ran_unless_the_server_had_begun_in_an_earlier_round() -> None:
+def test_of_a_request_that_is_unbegun_nothing_ran_unless_the_server_had_begun_in_an_earlier_round() -> None:
     asked = Asked()
     later = asked.answers.pending.get(2)
     assert isinstance(later, PendingCall)
     later.rounds = 1
     fault = Fault(Code.SERVER_UNAVAILABLE, "it needs a login")
-    asked.answers.fail(1, fault, is_turned_away=True)
-    asked.answers.fail(2, fault, is_turned_away=True)
+    asked.answers.fail(1, fault, is_unbegun=True)
+    asked.answers.fail(2, fault, is_unbegun=True)
     assert asked.outcomes == {1: Fault(Code.SERVER_UNAVAILABLE, "it needs a login", {"ran": "no"}), 2: fault}
 
 

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.providers.mcp.headers import (
     MAX_VALUE_BYTES,
     ParamHeaderError,
@@ -113,8 +114,8 @@ def test_what_stands_beside_an_argument_is_not_decoded() -> None:
 def test_an_argument_may_be_as_long_as_a_header_and_no_longer() -> None:
     longest = b"x" * (MAX_VALUE_BYTES - 2)
     assert param_headers(REGION, b'{"region":"%b"}' % longest) == [("Mcp-Param-Region", longest.decode())]
-    why = "an argument that the header Mcp-Param-Region repeats is longer than 65536 bytes"
-    assert param_headers(REGION, b'{"region":"x%b"}' % longest) == why
+    why = "is longer than 65536 bytes, and the header Mcp-Param-Region repeats it"
+    assert param_headers(REGION, b'{"region":"x%b"}' % longest) == Violation("/region", why)
     assert param_headers(REGION, b'{"region":[%b1]}' % (b"1," * MAX_VALUE_BYTES)) == []
 
 

@@ -495,15 +495,15 @@ class Toolset:
             return found if isinstance(found, Fault) else self._unknown(name)
         prefix, tool = split_name(name)
         for server in self._servers.under(prefix):
-            if not server.is_settled:
-                # What is denied by its name stays so, whatever the server will say.
-                is_denied = prefix and prefix == server.prefix and self._is_denied(server, tool)
-                return self._not_allowed(name) if is_denied else HOLD
-            if prefix == server.prefix and server.fault is not None:
-                return server.fault
-            if self._is_denied(server, tool):
+            is_its_own = prefix == server.prefix
+            # What is denied by its name stays so, whatever the server will say. A raw name may be another server's.
+            if (server.is_settled or (is_its_own and prefix)) and self._is_denied(server, tool):
                 return self._not_allowed(name)
-            if prefix == server.prefix and (why := server.why_left_out(tool)) is not None:
+            if not server.is_settled:
+                return HOLD
+            if is_its_own and server.fault is not None:
+                return server.fault
+            if is_its_own and (why := server.why_left_out(tool)) is not None:
                 return tool_left_out(name, why, server=server.name)
         for each in self._profile.disabled:
             binding = self._runtime.setup.catalog.servers[each]

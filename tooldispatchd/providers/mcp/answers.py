@@ -226,9 +226,9 @@ class Answers:
         self._take_message(message)
         self._taken()
 
-    def fail(self, number: int, fault: Fault, *, is_turned_away: bool = False) -> None:
+    def fail(self, number: int, fault: Fault, *, is_unbegun: bool = False) -> None:
         """As `Inbox.fail`."""
-        self._fail(number, fault, is_turned_away=is_turned_away)
+        self._fail(number, fault, is_unbegun=is_unbegun)
         self._taken()
 
     def is_waiting(self, number: int) -> bool:
@@ -276,12 +276,12 @@ class Answers:
         lines, are = ("1 line", "is") if self.skipped == 1 else (f"{self.skipped:,} lines", "are")
         return f'{lines} that {are} no message, the first is "{self.stray}"'
 
-    def _fail(self, number: int, fault: Fault, *, is_turned_away: bool = False) -> None:
+    def _fail(self, number: int, fault: Fault, *, is_unbegun: bool = False) -> None:
         entry = self.pending.take(number)
         if isinstance(entry, PendingCall):
             self.has_completed = True
             # Before a later round the server had begun.
-            entry.finish(fault.ran(may_have=False) if is_turned_away and not entry.rounds else fault)
+            entry.finish(fault.ran(may_have=False) if is_unbegun and not entry.rounds else fault)
         elif entry is not None:
             self._reply(entry, fault)
 

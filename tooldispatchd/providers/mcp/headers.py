@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from tooldispatchd.catalog.violations import Violation, pointer_of
 from tooldispatchd.providers.mcp.messages import DECODE_ERRORS
 from tooldispatchd.wire.lines import Text
 
@@ -60,17 +61,18 @@ def name_in(method: str, params: dict[str, object]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def param_headers(params: tuple[tuple[str, Path], ...], arguments: Text) -> list[tuple[str, str]] | str:
+def param_headers(params: tuple[tuple[str, Path], ...], arguments: Text) -> list[tuple[str, str]] | Violation:
     """The headers that repeat some of a tool's `arguments` (a JSON object): each header's name, and the path to it.
 
-    An argument that is absent, null, or neither text, number nor boolean has no header. Where one is longer than
-    `MAX_VALUE_BYTES`, a phrase that says so.
+    An argument that is absent, null, or neither text, number nor boolean has no header. One longer than
+    `MAX_VALUE_BYTES` is a violation.
     """
     found: dict[str, str] = {}
     try:
         _find(dict(params), arguments, found)
     except _TooLongError as error:
-        return f"an argument that the header {error} repeats is longer than {MAX_VALUE_BYTES} bytes"
+        why = f"is longer than {MAX_VALUE_BYTES} bytes, and the header {error} repeats it"
+        return Violation(pointer_of(dict(params)[str(error)]), why)
     return [(header, found[header]) for header, _ in params if header in found]
 
 

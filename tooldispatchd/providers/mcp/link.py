@@ -63,10 +63,10 @@ class Inbox(Hashable, Protocol):
     def take_message(self, message: Incoming) -> None:
         """One message that is read already."""
 
-    def fail(self, number: int, fault: Fault, *, is_turned_away: bool = False) -> None:
+    def fail(self, number: int, fault: Fault, *, is_unbegun: bool = False) -> None:
         """End request `number` with `fault`, as no answer will come. A number that is not waiting is ignored.
 
-        `is_turned_away` is whether nothing of the request was begun, for want of a token, or as it was never sent.
+        `is_unbegun` is whether nothing of the request was begun: it was not sent, or turned away for want of a token.
         """
 
     def is_waiting(self, number: int) -> bool:

@@ -211,8 +211,9 @@ class Listing:
             self.tools[name] = await self._tool_of(raw)
         except ToolError as error:
             self._warn(f"tool {name[:128]!a} is left out: {error.why}")
-            if name in self.listed and len(self.left_out) < MAX_WARNINGS:
-                self.left_out[name] = error.why
+            # Of one that is listed twice the first reason counts.
+            if name in self.listed and name not in self.tools:
+                self.left_out.setdefault(name, error.why)
 
     async def _tool_of(self, raw: Raw) -> McpTool:
         """The tool of an entry: one that is there, or a new one, which is held on the share for as long as it lives."""

@@ -21,6 +21,7 @@ from tests.servers.raw_http import Asked, Peer, serving
 from tooldispatchd.providers.mcp.http import posting
 from tooldispatchd.providers.mcp.http.door import StreamableWay
 from tooldispatchd.providers.mcp.link import MAX_NOTICES
+from tooldispatchd.wire.faults import Code
 
 
 def way(url: str, *, max_bytes: int = 1024 * 1024) -> StreamableWay:
@@ -58,8 +59,8 @@ async def test_what_is_too_long_for_a_header_is_not_sent(beside: bytes) -> None:
     arguments = b'{"beside":%b,"region":"%b"}' % (beside, b"x" * 65_536)
     async with serving(each(json_answers)) as server, linked(way(server.url), MODERN) as far:
         fault = await far.inbox.fault(far.call(arguments, region="Region"))
-    assert fault.detail.endswith(": an argument that the header Region repeats is longer than 65536 bytes")
-    assert fault.extras["ran"] == "no"
+    assert (fault.code, fault.extras["ran"]) == (Code.INVALID_INPUT, "no")
+    assert fault.detail == "/region: is longer than 65536 bytes, and the header Region repeats it"
     assert server.asked == []
 
 

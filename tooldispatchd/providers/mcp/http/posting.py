@@ -22,7 +22,6 @@ import trio
 
 from tooldispatchd.calls.memory import Holding, Share
 from tooldispatchd.http.errors import WireError, status_words
-from tooldispatchd.http.oauth.refusals import AuthorizationError
 from tooldispatchd.http.reply import HttpReply
 from tooldispatchd.http.wire import Authorizer, HttpWire
 from tooldispatchd.providers.mcp.dialects import Dialect
@@ -261,7 +260,7 @@ class HttpPeer:
             fault = too_large(self.server)
         else:
             fault = (call_failed if error.was_sent else unavailable)(self.server, error.why, error.extras)
-        self.inbox.fail(number, fault, is_turned_away=isinstance(error, AuthorizationError))
+        self.inbox.fail(number, fault, is_unbegun=not error.was_sent)
 
     async def refuse(self, number: int, reply: HttpReply, sent: list[tuple[str, str]], *, hint: str = "") -> None:
         """End request `number`, which went out with the headers `sent` and got another status than 200.

@@ -21,7 +21,9 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.calls.memory import Holding
+from tooldispatchd.calls.violations import fault_at
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
+from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.checkers.pool import CheckerError
 from tooldispatchd.http.errors import WireError, status_words
 from tooldispatchd.http.eventstream import ServerSentEvent
@@ -43,6 +45,7 @@ from tooldispatchd.providers.mcp.http.posting import (
 from tooldispatchd.providers.mcp.http.serverstream import ServerStream, is_message, no_room
 from tooldispatchd.providers.mcp.logmessages import printable
 from tooldispatchd.providers.mcp.server import call_failed
+from tooldispatchd.wire.faults import Code, Fault
 
 # Tries in a row that bring nothing new, before an answer counts as lost.
 MAX_FRUITLESS: Final = 3
@@ -57,7 +60,7 @@ _WITHOUT_RESUMING: Final = "2024-11-05"
 # The first request in either era: a server that refuses it may speak by another transport.
 _FIRST: Final = frozenset({INITIALIZE, DISCOVER})
 
-_decode_headers: Final = msgspec.msgpack.Decoder(list[tuple[str, str]] | str).decode
+_decode_headers: Final = msgspec.msgpack.Decoder(list[tuple[str, str]] | Violation).decode
 
 
 class HttpExchange:
@@ -86,8 +89,8 @@ class HttpExchange:
     async def _post(self) -> None:
         peer, message = self._peer, self._sent.message
         repeating = await self._param_headers()
-        if isinstance(repeating, str):
-            peer.inbox.fail(self._number, call_failed(peer.server, repeating), is_turned_away=True)
+        if isinstance(repeating, Fault):
+            peer.inbox.fail(self._number, repeating, is_unbegun=True)
             return
         headers = [*POST_HEADERS, *self._sent.headers, *repeating]
         # The stateless revision has no session, and `initialize` none yet.
@@ -109,21 +112,21 @@ class HttpExchange:
                 kind = printable(reply.media_type, MAX_KIND) or "no content type"
                 self._fail(f"it answered with {kind} instead of JSON", {"http_status": reply.status})
 
-    async def _param_headers(self) -> list[tuple[str, str]] | str:
+    async def _param_headers(self) -> list[tuple[str, str]] | Fault:
         """The headers that repeat arguments, or why there can be none."""
         message, inbox = self._sent.message, self._peer.inbox
         if not message.params or not self._sent.is_modern:
             return []
         if is_light(Raw(message.arguments), ACCEPT):
-            return param_headers(message.params, message.arguments)
-        params = msgspec.msgpack.encode(message.params)
-        arguments = memoryview(message.arguments)
-        try:
-            reply, _, _ = await inbox.checkers.run(find_param_headers, params, arguments, turns=(inbox, inbox))
-        except CheckerError as error:
-            return f"its arguments cannot be read: {error.why}"
-        found: list[tuple[str, str]] | str = _decode_headers(reply)
-        return found
+            found = param_headers(message.params, message.arguments)
+        else:
+            params, arguments = msgspec.msgpack.encode(message.params), memoryview(message.arguments)
+            try:
+                reply, _, _ = await inbox.checkers.run(find_param_headers, params, arguments, turns=(inbox, inbox))
+            except CheckerError as error:
+                return call_failed(self._peer.server, f"its arguments cannot be read: {error.why}")
+            found = _decode_headers(reply)
+        return fault_at(Code.INVALID_INPUT, [found]) if isinstance(found, Violation) else found
 
     async def _take_body(self, reply: HttpReply) -> bool:
         """Deal with a body of JSON; whether there is one."""

@@ -87,8 +87,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     Its server takes seconds to start: here all agents share it, and one that stays keeps it.
     """
     directory = tmp_path_factory.mktemp("readme")
-    example = EXAMPLE.read_text(encoding="utf-8").replace("[mcp.time]\n", "[mcp.time]\nshared = true\n")
-    (directory / "config.toml").write_text(example, encoding="utf-8")
+    before, table, behind = EXAMPLE.read_text(encoding="utf-8").partition("[mcp.time]\n")
+    (directory / "config.toml").write_text(f"{before}{table}shared = true\n{behind}", encoding="utf-8")
     # The example names its programs as a user has them; here they lie beside the interpreter.
     environ = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"}
     with serving(directory, directory / "config.toml", environ) as path, socket.socket(socket.AF_UNIX) as staying:

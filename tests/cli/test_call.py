@@ -94,6 +94,11 @@ def test_a_name_that_none_is_near_to_is_told_with_where_all_are_listed(daemon: D
     assert ended.stderr == "tooldispatchd: tooldispatchd tools lists all tools; a server's are called SERVER:TOOL\n"
 
 
+def test_a_name_that_is_written_as_a_servers_is_not_told_how_that_is_written(daemon: Daemon) -> None:
+    ended = call("nobody:zzzz", "1", "--socket", str(daemon.path))
+    assert (ended.stdout[:23], ended.stderr) == ('{"error":"unknown_tool"', "")
+
+
 def test_an_input_that_is_no_json_is_a_mistake_of_usage(daemon: Daemon) -> None:
     ended = call("echo", "{", "--socket", str(daemon.path))
     assert (ended.returncode, ended.stdout) == (2, "")

@@ -1,11 +1,11 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -13,20 +13,14 @@ import pytest
 from tests.daemon.spawned import PATIENCE_S, Daemon, children_of, daemon_on, until, without_places, words_of
 from tests.mcpface.clients import COMMAND, CONFIG, StdioClient, stdio_client
 from tests.processes import is_running
+from tooldispatchd.client.reach import PING
 
 MIB = 1024 * 1024
-LONG = """
-[tools.long]
-type = "json -> json"
-command = ["sh", "-c", "sleep 1.2; cat"]
-[agents.patient]
-tools = ["long"]
-"""
 
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with daemon_on(tmp_path_factory.mktemp("relay"), CONFIG + LONG) as daemon:
+    with daemon_on(tmp_path_factory.mktemp("relay"), CONFIG) as daemon:
         yield daemon
 
 
@@ -239,40 +233,54 @@ def test_a_daemon_that_drains_ends_its_clients(tmp_path: Path) -> None:
         assert client.process.wait(PATIENCE_S) == 3
 
 
-def test_a_client_that_has_left_waits_for_a_daemon_that_hangs_no_longer_than_it_says(
-    daemon: Daemon, tmp_path: Path
-) -> None:
-    def client(name: str) -> AbstractContextManager[StdioClient]:
-        (tmp_path / name).mkdir()
-        return stdio_client(tmp_path / name, "--socket", str(daemon.path), "--timeout", "0.5")
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[socket.socket]:
+    """Where a daemon that this test plays listens."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "daemon.sock"))
+        listener.listen()
+        listener.settimeout(PATIENCE_S)
+        yield listener
 
-    with client("at once") as silent, client("begun") as begun, client("calls") as calls:
-        for each in (begun, calls):
-            each.initialize()
-        calls.call(1, "stuck")
+
+def test_a_call_of_a_client_that_has_left_ends_with_a_daemon_that_hangs(daemon: Daemon, tmp_path: Path) -> None:
+    with stdio_client(tmp_path, "--socket", str(daemon.path), "--timeout", "0.5") as client:
+        client.initialize()
+        client.call(1, "stuck")
         until(lambda: daemon.running("86397") != set())
         os.kill(daemon.process.pid, signal.SIGSTOP)
         try:
-            for each in (silent, begun, calls):
-                each.stdin.close()
-            assert [each.process.wait(PATIENCE_S) for each in (silent, begun, calls)] == [3, 3, 3]
+            assert client.leave() == 3
         finally:
             os.kill(daemon.process.pid, signal.SIGCONT)
-        told = "tooldispatchd: the daemon did not answer within 0.5 s\n"
-        assert [each.log.read_text() for each in (silent, begun, calls)] == [told] * 3
-        assert calls.hear()["result"]["content"][0]["text"] == "the daemon did not answer within 0.5 s"
+        assert client.log.read_text() == "tooldispatchd: the daemon did not answer within 0.5 s\n"
+        assert client.hear()["result"]["content"][0]["text"] == "the daemon did not answer within 0.5 s"
     until(lambda: daemon.running("86397") == set())
 
 
-def test_a_call_of_a_client_that_has_left_may_take_longer_than_a_daemon_may_be_silent(
-    daemon: Daemon, tmp_path: Path
+def test_a_client_that_has_left_waits_for_a_daemon_that_answers_pings(listener: socket.socket, tmp_path: Path) -> None:
+    with stdio_client(tmp_path, "--socket", listener.getsockname(), "--timeout", "3") as client:
+        daemon, _ = listener.accept()
+        with daemon, daemon.makefile("rb") as lines:
+            client.say({"id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}})
+            client.stdin.close()
+            pings = (line for line in lines if line == PING)
+            next(pings)
+            daemon.sendall(b'{"__port":"pong"}\n')
+            # It had been given up, had the answer not counted.
+            next(pings)
+
+
+def test_a_daemon_to_which_all_is_said_may_take_longer_than_the_timeout_to_stop(
+    listener: socket.socket, tmp_path: Path
 ) -> None:
-    words = ("--socket", str(daemon.path), "--profile", "patient", "--timeout", "1")
-    with stdio_client(tmp_path, *words) as client:
-        client.initialize()
-        client.call(1, "long", "done")
-        client.stdin.close()
-        assert text_of(client.hear()) == "done"
+    with stdio_client(tmp_path, "--socket", listener.getsockname(), "--timeout", "0.1") as client:
+        daemon, _ = listener.accept()
+        with daemon, daemon.makefile("rb") as lines:
+            client.stdin.close()
+            lines.read()
+            with pytest.raises(subprocess.TimeoutExpired):
+                client.process.wait(0.5)
         assert client.process.wait(PATIENCE_S) == 0
 
 

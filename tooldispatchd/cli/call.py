@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         fault = _fault(answer)
         if fault.get("error") == "invalid_input":
             dialogue.tell(arguments, f"{_shown_by(arguments, arguments.name)} shows what it takes")
-        elif fault.get("error") == "unknown_tool" and "did_you_mean" not in fault:
+        elif fault.get("error") == "unknown_tool" and "did_you_mean" not in fault and ":" not in arguments.name:
             # Servers that are not up yet have not said what they offer.
             dialogue.tell(arguments, f"{_shown_by(arguments)} lists all tools; a server's are called SERVER:TOOL")
         return 1 if answer.get("is_error") else 0

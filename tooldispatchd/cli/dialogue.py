@@ -17,7 +17,8 @@ from math import inf
 from typing import TYPE_CHECKING, Final, TextIO
 
 from tooldispatchd.client.duplex import Duplex
-from tooldispatchd.client.reach import CONNECT_S, PING, START_S, find_socket, reach
+from tooldispatchd.client.reach import CONNECT_S, PING, find_socket, reach
+from tooldispatchd.client.silence import STOP_S, Doubt, Silence
 from tooldispatchd.wire.lines import LineCutter
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ NOBODY: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
 NOBODY_THERE: Final = """\
 tooldispatchd serve starts one; --socket PATH or $TOOLDISPATCHD_SOCKET says where one is; and with --config FILE call, \
 tools and run start one of their own"""
-# A private daemon whose input has ended drains and stops its servers, each of which has a ladder of 4 s.
-STOP_S: Final = 20.0
 # A daemon says something within milliseconds of being asked; on a machine that swaps, within seconds.
 TIMEOUT_S: Final = 30.0
 # The largest answer that a daemon with its default limits gives, in JSON.
@@ -131,16 +130,15 @@ class Dialogue:
     def __init__(self, duplex: Duplex, timeout_s: float, *, is_starting: bool) -> None:
         self._duplex = duplex
         self._timeout_s = timeout_s
-        self._patience_s = max(START_S, timeout_s) if is_starting else timeout_s
+        self._silence = Silence(timeout_s, is_starting=is_starting)
+        self._silence.begin(time.monotonic())
         self._cutter = LineCutter(MAX_LINE_BYTES)
         self._heard: deque[Line] = deque()
-        self._heard_at = time.monotonic()
-        self._has_pinged = False
         self._answer_by = inf
         self._asked = 0
         if is_starting:
             # The answer says that the daemon has started: `ready` may take as long as its servers do.
-            self._ping()
+            self._duplex.write(PING)
 
     def say(self, port: str, fields: Mapping[str, object], json_input: str | None = None) -> None:
         """Send one line; fields that are None are left out. `json_input` is JSON already, and stays as it is."""
@@ -160,8 +158,9 @@ class Dialogue:
         line: Line = {"__port": "admin_req", "id": str(self._asked), "ask": ask}
         line |= {name: said for name, said in fields.items() if said is not None}
         self._duplex.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
-        self._heard_at, self._has_pinged = time.monotonic(), False
-        self._answer_by = self._heard_at + self._timeout_s
+        now = time.monotonic()
+        self._silence.begin(now)
+        self._answer_by = now + self._timeout_s
         try:
             value = self._answer_to(str(self._asked)).get("value")
         finally:
@@ -194,14 +193,15 @@ class Dialogue:
     def hear(self) -> Line:
         """The next line. Raises `CommandRefusedError` for a fault, `NoDaemonError` where none comes."""
         while not self._heard:
-            # It is pinged after half of its time.
-            until = self._heard_at + (self._patience_s if self._has_pinged else self._patience_s / 2)
             try:
-                chunk = self._duplex.exchange(min(until, self._answer_by))
+                chunk = self._duplex.exchange(min(self._silence.due, self._answer_by))
             except TimeoutError:
-                if self._has_pinged or time.monotonic() >= self._answer_by:
-                    raise SilentDaemonError(f"the daemon did not answer within {self._patience_s:g} s") from None
-                self._ping()
+                now = time.monotonic()
+                doubt = self._silence.doubt(now)
+                if doubt is Doubt.GIVE_UP or now >= self._answer_by:
+                    raise SilentDaemonError(self._silence.why) from None
+                if doubt is Doubt.PING:
+                    self._duplex.write(PING)
                 continue
             except OSError as error:
                 raise NoDaemonError(f"cannot read from the daemon: {error.strerror}") from error
@@ -209,7 +209,7 @@ class Dialogue:
                 why = self._duplex.write_error
                 raise NoDaemonError(f"cannot write to the daemon: {why}" if why else "the daemon closed the channel")
             if chunk:
-                self._heard_at, self._has_pinged, self._patience_s = time.monotonic(), False, self._timeout_s
+                self._silence.heard(time.monotonic())
                 self._heard.extend(_read(line) for line in self._cutter.cut(chunk))
         line = self._heard.popleft()
         if line.get("__port") == "fault":
@@ -221,10 +221,6 @@ class Dialogue:
         while (line := self.hear()).get("__port") != port:
             pass
         return line
-
-    def _ping(self) -> None:
-        self._has_pinged = True
-        self._duplex.write(PING)
 
 
 def _read(line: object) -> Line:

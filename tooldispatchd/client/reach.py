@@ -14,8 +14,6 @@ REQUESTS_FD: Final = 4
 ANSWERS_FD: Final = 5
 # A daemon accepts within milliseconds; one that does not in this time has stopped.
 CONNECT_S: Final = 10.0
-# A private daemon reads its configuration, and imports the modules of its Python tools, before it says a word.
-START_S: Final = 600.0
 # A daemon answers it in every state.
 PING: Final = b'{"__port":"ping"}\n'
 # A restarted daemon is back within a second or two; one that takes longer need not be tried more often than that.

@@ -4,12 +4,11 @@
     stdout ◀──────── Face ◀── lines ◀─┘
 
 Stdin is read while both sinks have room, the channel while stdout has: memory is bounded however slow a reader is. When
-stdin has ended, what is open is answered before the channel is half-closed. From then on a daemon that is silent is
-pinged, and given up when it stays so. A client that has gone, or a signal, closes the channel at once, by which the
-daemon cancels its calls.
+stdin has ended, what is open is answered before the channel is half-closed, and a daemon that is silent is pinged, and
+given up when it stays so. A client that has gone, or a signal, closes the channel at once, by which the daemon cancels
+its calls.
 """
 
-import math
 import os.path
 import signal
 import socket
@@ -17,7 +16,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tooldispatchd.client.reach import CONNECT_S, PING, START_S, find_socket
+from tooldispatchd.client.reach import CONNECT_S, PING, find_socket
+from tooldispatchd.client.silence import Doubt, Silence
 from tooldispatchd.mcpface.face import Face
 from tooldispatchd.mcpface.jsonrpc import INVALID_REQUEST, UNREADABLE, error_json, read_message
 from tooldispatchd.runner.daemons import (
@@ -54,26 +54,15 @@ ADVICE: Final = '"tooldispatchd serve" starts a daemon, --socket and --config na
 class StdioRelay:
     """Moves lines between stdin, stdout and a daemon's channel, until `code`, the exit code, is there.
 
-    `why_lost` is asked why the channel has ended unasked; it is told whether the daemon had ever said anything. Once
-    the client has left the daemon may be silent for `timeout_s`, and for `start_s` before its first word.
+    `why_lost` is asked why the channel has ended unasked; it is told whether the daemon had ever said anything. The
+    daemon's `silence` counts once the client has left.
     """
 
-    def __init__(
-        self,
-        face: Face,
-        channel: socket.socket,
-        why_lost: Callable[[bool], str],
-        *,
-        timeout_s: float,
-        start_s: float,
-    ) -> None:
+    def __init__(self, face: Face, channel: socket.socket, why_lost: Callable[[bool], str], silence: Silence) -> None:
         self.code: int | None = None
         self._face = face
         self._why_lost = why_lost
-        self._timeout_s = timeout_s
-        self._patience_s = max(start_s, timeout_s)
-        self._doubt_at = math.inf
-        self._has_pinged = False
+        self._silence = silence
         self._open: set[int] = set()
         self._listening: set[int] = set()
         self._is_greeted = self._is_started = self._is_lost = False
@@ -94,10 +83,7 @@ class StdioRelay:
         sources: tuple[Source, ...] = (self._answers, self._stdin)
         sinks = (self._stdout, self._channel)
         while self.code is None:
-            if self._has_ended_input and self._answers.events is None:
-                # It is not listened to while our client is slow to read.
-                self._trust()
-            wake_at = min(self._face.wake_at, self._doubt_at)
+            wake_at = min(self._face.wake_at, self._silence.due)
             ready = wait((signals.fd,), sources, sinks, wake_at - time.monotonic())
             if signals.fd in ready and (number := signals.take_ending()) is not None:
                 return SIGNALLED + number
@@ -105,8 +91,7 @@ class StdioRelay:
             if self._face.wake_at <= time.monotonic():
                 self._face.wake(time.monotonic())
                 self._pass_on()
-            if self._doubt_at <= time.monotonic():
-                self._doubt()
+            self._doubt(time.monotonic())
         return self.code if flush(self._stdout, signals) else SIGNALLED + signal.SIGTERM
 
     def lose(self, why: str) -> None:
@@ -145,9 +130,8 @@ class StdioRelay:
                 self.code = UNREACHABLE
 
     def _hear_daemon(self, chunk: bytes) -> None:
-        self._is_started, self._patience_s = True, self._timeout_s
-        if self._has_ended_input:
-            self._trust()
+        self._is_started = True
+        self._silence.heard(time.monotonic())
         for line in self._from_daemon.cut(chunk):
             if isinstance(line, LongLine):
                 self.lose(f"the daemon sent a line of more than {MAX_LINE_BYTES} bytes")
@@ -168,9 +152,9 @@ class StdioRelay:
         self._face.to_client.clear()
         self._face.to_daemon.clear()
         if self._has_ended_input and not self._open and not self._has_ended_requests:
-            self._has_ended_requests, self._patience_s = True, self._timeout_s
+            self._has_ended_requests = True
             self._channel.end()
-            self._trust()
+            self._silence.await_end(time.monotonic())
         elif self._face.is_over and not self._is_lost:
             self.lose("the daemon has ended the session")
 
@@ -187,23 +171,20 @@ class StdioRelay:
         self._open -= self._listening
         if self._is_lost:
             self.code = UNREACHABLE
-        self._trust()
+        self._silence.begin(time.monotonic())
         self._pass_on()
 
-    def _trust(self) -> None:
-        """Take the daemon for alive: it is pinged when it has been silent for half of its time."""
-        self._has_pinged = False
-        self._doubt_at = time.monotonic() + self._patience_s / 2
-
-    def _doubt(self) -> None:
-        """The daemon is silent: ping it, and give it up when that has not helped."""
-        if self._has_pinged:
-            self.lose(f"the daemon did not answer within {self._patience_s:g} s")
+    def _doubt(self, now: float) -> None:
+        if (doubt := self._silence.doubt(now)) is Doubt.NONE:
             return
-        self._trust()
-        self._has_pinged = True
-        # After the end of the requests this is dropped: then it has but to close the channel.
-        self._channel.put(PING)
+        if self._answers.events is None:
+            # It is not listened to while our client is slow to read.
+            self._silence.begin(now)
+        elif doubt is Doubt.GIVE_UP:
+            self.lose(self._silence.why)
+        else:
+            # After the end of the requests this is dropped: then it has but to close the channel.
+            self._channel.put(PING)
 
     def _end_channel(self) -> None:
         if self._has_ended_requests:
@@ -259,8 +240,8 @@ def relay_stdio(
         channel.setblocking(False)  # noqa: FBT003  # the standard library's own signature
         try:
             with channel:
-                start_s = 0.0 if private is None else START_S
-                return StdioRelay(face, channel, why_lost, timeout_s=timeout_s, start_s=start_s).run(signals)
+                silence = Silence(timeout_s, is_starting=private is not None)
+                return StdioRelay(face, channel, why_lost, silence).run(signals)
         finally:
             if private is not None and private.returncode is None:
                 end_private(private, signals)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tooldispatchd.client.reach import find_socket, reach
+from tooldispatchd.client.silence import STOP_S
 from tooldispatchd.runner.ends import lift
 from tooldispatchd.runner.signals import Signals
 
@@ -22,8 +23,6 @@ TOKEN: Final = "TOOLDISPATCHD_TOKEN"  # noqa: S105  # the variable's name
 UNREACHABLE: Final = 3
 # Errors of `connect` where no daemon listens.
 NOBODY: Final = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR})
-# A private daemon whose channel has closed cancels its calls and stops its servers, which takes up to 4 s for each.
-STOP_S: Final = 20.0
 # What a service manager gives to the process that it started, which is us; a private daemon must not speak in our name.
 NOT_PASSED_ON: Final = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", TOKEN})
 

@@ -10,12 +10,11 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.client.reach import PING
+from tooldispatchd.client.silence import START_S
 from tooldispatchd.runner.ends import READ_BYTES
 from tooldispatchd.runner.signals import Signals
 from tooldispatchd.wire.messages import Hello, ReadyLine
 
-# Servers may wait for a place to start, before their own limits begin.
-OPENING_S: Final = 600.0
 # After this long a person is told what is being waited for.
 SLOW_S: Final = 3.0
 # A thousand tools with the largest schemas that a daemon with its default limits takes.
@@ -75,7 +74,7 @@ def open_session(
     channel is non-blocking afterwards.
     """
     try:
-        channel.settimeout(OPENING_S)
+        channel.settimeout(START_S)
         # A daemon that refuses the connection has closed it already; its reason can still be read.
         with suppress(BrokenPipeError, ConnectionResetError):
             # Short enough for any socket's buffer.
@@ -85,7 +84,7 @@ def open_session(
             is_slow()
         said = bytearray()
         others = b""
-        until = time.monotonic() + OPENING_S
+        until = time.monotonic() + START_S
         while True:
             chunk = _receive(channel, signals, until - time.monotonic())
             if not chunk:

@@ -310,6 +310,7 @@ async def test_one_request_s_failure_touches_no_other() -> None:
         (streaming(), "its event stream ended before the answer"),
         (streaming(event(b'{"method":"x"}')), "its event stream ended before the answer"),
         (answering(b""), "its HTTP response is empty"),
+        (answering(b" \n"), "its HTTP response holds no answer to it"),
         (answering(b'{"jsonrpc":"2.0","id":77,"result":{}}'), "its HTTP response holds no answer to it"),
         (answering(b"not json"), "its HTTP response holds no answer to it"),
     ],

@@ -133,13 +133,12 @@ class HttpExchange:
             body = await reply.read_large(self._peer.server.max_line_bytes, held)
             if len(body) > held.held:
                 raise no_room(inbox.share)
-            is_there = bool(body) and not body.isspace()
-            if is_there:
+            if body:
                 await inbox.take(Raw(body))
             inbox.share.let_go(body)
         finally:
             held.resize(0)
-        return is_there
+        return bool(body)
 
     # --- streams -----------------------------------------------------------------------------------------------------
 

@@ -101,14 +101,24 @@ def test_what_a_result_holds_is_let_go_of_however_its_job_ends() -> None:
     share = Memory(1 << 40, let_go=let_go.append).share(0)
     jobs = Jobs(share, max_jobs=2, max_bytes=1 << 20)
     read, unread, failed = opened(jobs), opened(jobs), Fault(Code.CANCELLED, "stopped")
-    jobs.finish(read, Answer("short", value="5"))
-    jobs.finish(unread, Answer(QuotedText(b'"long"', 4), blocks=QuotedText(b"[{}]", 4)))
+    jobs.finish(read, Answer("s" * 5000, value="5" * 6000))
+    jobs.finish(unread, Answer(QuotedText(b'"long"' * 1000, 4), blocks=QuotedText(b"[{}]" * 2000, 4)))
     jobs.read(read)
     jobs.finish(opened(jobs), failed)
-    assert let_go == ["short", "5"]
+    assert let_go == ["s" * 5000, "5" * 6000]
     jobs.close()
-    assert let_go == ["short", "5", b'"long"', b"[{}]"]
+    assert let_go == ["s" * 5000, "5" * 6000, b'"long"' * 1000, b"[{}]" * 2000]
     assert (len(jobs), share.held) == (0, 0)
+
+
+def test_however_many_tiny_results_are_forgotten_none_waits_to_be_freed() -> None:
+    let_go: list[object] = []
+    jobs = Jobs(Memory(1 << 40, let_go=let_go.append).share(0), max_jobs=2, max_bytes=1 << 20)
+    for _ in range(10_000):
+        job = opened(jobs)
+        jobs.finish(job, Answer("", value='"x"'))
+        jobs.read(job)
+    assert let_go == []
 
 
 @given(st.lists(st.tuples(st.sampled_from(["open", "finish", "read"]), st.integers(0, 300)), max_size=60))

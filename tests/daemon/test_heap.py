@@ -54,6 +54,27 @@ class Part:
     """Something that takes its time to be freed."""
 
 
+class Buffer(bytearray):
+    """One that can be looked for."""
+
+
+async def test_what_was_let_go_first_is_freed_first_and_a_step_of_it_in_each_turn() -> None:
+    heap, buffers = Heap(), [Buffer(STEP_BYTES // 4) for _ in range(40)]
+    left = [weakref.ref(buffer) for buffer in buffers]
+    while buffers:
+        heap.let_go(buffers.pop(0))
+    living = [40]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(heap.free)
+        while living[-1]:
+            await trio.lowlevel.checkpoint()
+            living.append(sum(buffer() is not None for buffer in left))
+            assert all(buffer() is not None for buffer in left[40 - living[-1] :])
+        nursery.cancel_scope.cancel()
+    # Four are a step. Of two turns in which both tasks have one, one may come before and one after the other's.
+    assert 4 <= max(before - after for before, after in pairwise(living)) <= 8
+
+
 async def test_what_was_large_is_freed_a_part_a_turn() -> None:
     heap, parts = Heap(), [Part() for _ in range(20)]
     left = [weakref.ref(part) for part in parts]

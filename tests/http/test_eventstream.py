@@ -99,6 +99,22 @@ def test_a_time_to_reconnect_of_a_thousand_digits_is_the_longest_there_is() -> N
     assert decoded(b"data: a\nretry: " + b"0" * 5000 + b"7\n\n")[0].retry_ms == 7
 
 
+@pytest.mark.parametrize("stream", [b"%b:\n", b"id: %b\n", b"event: %b\n", b"retry: 9%b\n"])
+def test_of_a_long_line_that_is_no_data_nothing_is_copied(stream: bytes) -> None:
+    decoder = EventStream(16 * MIB)
+    before, end = stream.split(b"%b")
+    decoder.feed(before)
+    for _ in range(128):
+        decoder.feed(b"9" * (64 * 1024))
+    tracemalloc.start()
+    try:
+        decoder.feed(end + b"\n")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < MIB
+
+
 def test_an_event_that_its_stream_does_not_end_is_none() -> None:
     assert decoded(b"data: a\n\ndata: b\n") == [ServerSentEvent("message", b"a", None, None)]
 

@@ -12,6 +12,10 @@ from tooldispatchd.http.errors import WireError
 # Beyond it a reconnection time says "never"; a connection asks earlier than that.
 MAX_RETRY_MS: Final = 86_400_000
 _MAX_RETRY_DIGITS: Final = 8
+# No field that means something has a longer name.
+_MAX_NAME_BYTES: Final = len(b"event")
+# As much of a type, an id or a time is looked at: nobody takes a longer one, and one of 60 MB would hold the loop.
+_MAX_WORD_BYTES: Final = 8 * 1024
 
 
 class ServerSentEvent(NamedTuple):
@@ -103,7 +107,8 @@ class EventStream:
             self._size = 0
             self._is_pending = False
             return
-        colon = line.find(b":")
+        # Not behind the longest name: a line may be 50 MiB, and with a longer name it means nothing as a whole.
+        colon = line.find(b":", 0, _MAX_NAME_BYTES + 1)
         if colon == 0:
             return  # a comment: servers keep idle streams alive with them
         self._size += len(line)
@@ -130,7 +135,9 @@ class EventStream:
                 self._data += b"\n"
                 self._data += value
             self._is_pending = True
-        elif name == b"event":
+            return
+        value = value[:_MAX_WORD_BYTES]
+        if name == b"event":
             self._event = value.decode("utf-8", "replace")
         elif name == b"id" and b"\0" not in value:
             self._id = value.decode("utf-8", "replace")

@@ -85,6 +85,28 @@ class Inbox:
         return self.faults[number]
 
 
+class BusyInbox(Inbox):
+    """Never done with a message; `let_go` is what its share is told to free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go: list[object] = []
+        self.share = Memory(1 << 40, let_go=self.let_go.append).share(None)
+        self.views: list[memoryview] = []
+
+    async def take(self, message: bytes | msgspec.Raw) -> None:
+        self.views.append(memoryview(message))
+        self._tell()
+        await trio.sleep_forever()
+
+    def gave_what_was_taken(self) -> bool:
+        """Whether the one message lies in the one buffer that was let go of: a change of this shows in that."""
+        [buffer], [view] = self.let_go, self.views
+        assert isinstance(buffer, bytearray)
+        buffer[:1] = b"!"
+        return view[0] == ord("!")
+
+
 class Speaks(Legacy):
     """A dialect with one header."""
 
@@ -147,9 +169,11 @@ class Linked:
 
 
 @asynccontextmanager
-async def linked(way: Transport, dialect: Speaks = LEGACY, *, is_opened: bool = True) -> AsyncIterator[Linked]:
+async def linked(
+    way: Transport, dialect: Speaks = LEGACY, *, is_opened: bool = True, inbox: Inbox | None = None
+) -> AsyncIterator[Linked]:
     """A link, closed at the end: within the time that its way states, and with none of its tasks left."""
-    inbox = Inbox()
+    inbox = inbox or Inbox()
     async with trio.open_nursery() as nursery:
         link = way.link(inbox, nursery)
         link.dialect = dialect

@@ -1,6 +1,7 @@
 """A server's output, in chunks of any size, to the requests that wait."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -11,9 +12,12 @@ from hypothesis import strategies as st
 
 from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.recording import Recording
+from tooldispatchd.calls.gate import Turns
+from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.schemas import MAX_LIGHT_BYTES, compile_check
-from tooldispatchd.checkers.pool import IN_PLACE
+from tooldispatchd.checkers.pool import IN_PLACE, Buffer
+from tooldispatchd.checkers.worker import Work
 from tooldispatchd.providers.mcp.answers import MESSAGES_PER_TURN, Answers, PendingCall, PendingRequest
 from tooldispatchd.providers.mcp.asking import NOBODY, ServerRequests
 from tooldispatchd.providers.mcp.messages import Incoming, InputRequired
@@ -111,6 +115,38 @@ def test_any_bytes_are_taken(chunks: list[bytes]) -> None:
             await asked.answers.take_chunk(chunk)
 
     trio.run(take_all)
+
+
+class BusyCheckers:
+    """Checkers that are never done; `given` is the text that they were to read."""
+
+    def __init__(self) -> None:
+        self.has_begun = trio.Event()
+        self.given = memoryview(b"")
+
+    async def run(
+        self, work: Work, arguments: bytes, payload: Buffer | Sequence[Buffer], *, turns: Turns
+    ) -> tuple[bytes, bytearray, bytearray]:
+        assert isinstance(payload, memoryview)
+        self.given = payload
+        self.has_begun.set()
+        await trio.sleep_forever()
+        raise AssertionError("it sleeps for ever")
+
+
+async def test_a_large_line_is_let_go_of_uncopied_where_its_connection_ends_while_it_is_read() -> None:
+    asked = Asked(msgspec.structs.replace(SERVER, max_line_bytes=4_000_000))
+    checkers, let_go = BusyCheckers(), list[object]()
+    asked.answers.checkers = checkers
+    asked.answers.share = Memory(1 << 40, let_go=let_go.append).share(None)
+    async with trio.open_nursery() as nursery:
+        await asked.answers.take_chunk(b"x" * 2_000_000)
+        nursery.start_soon(asked.answers.take_chunk, b"\n")
+        await checkers.has_begun.wait()
+        assert let_go == []
+        nursery.cancel_scope.cancel()
+    assert len(let_go) == 1
+    assert let_go[0] is checkers.given.obj
 
 
 @pytest.mark.parametrize("line", [b"\n", b"x\n", b"{}\n", b"[1]\n"])

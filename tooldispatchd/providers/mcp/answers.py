@@ -197,7 +197,10 @@ class Answers:
             elif is_light(line, ACCEPT):
                 await self._take_light(line)
             else:
-                await self._take_heavy(line)
+                try:
+                    await self._take_heavy(line)
+                finally:
+                    self.share.let_go(line)
             if count % MESSAGES_PER_TURN == 0:
                 await self._turn()
         # Of a line over the bound many servers write at its end which request it answers.
@@ -214,7 +217,7 @@ class Answers:
         self._half.resize(0)
 
     async def take(self, text: bytes | Raw) -> None:
-        """Deal with one whole message, or a batch."""
+        """Deal with one whole message, or a batch; its owner lets go of it afterwards, also where this is cancelled."""
         if is_light(text, ACCEPT):
             await self._take_light(text)
         else:
@@ -368,23 +371,19 @@ class Answers:
             self.skipped += 1
             if number is not None:
                 self._fail(number, failed(self._server, f"its answer cannot be checked: {why}"))
-            self.share.let_go(line)
             return
         if self._server.traced and not is_traced and found is not None:
             message = found if isinstance(found, Incoming) else Incoming(id=number)
             log_message(self._log, "message received", message, len(line))
         if isinstance(found, Incoming):
-            # It may lie in the line, which is not let go then.
             self._take_message(found)
-            return
-        if found is None:
+        elif found is None:
             self.skipped += 1
         else:
             # It may have been cancelled, or the connection ended, meanwhile.
             entry = None if number is None else self.pending.take(number)
             if isinstance(entry, PendingCall):
                 self._finish(entry, found)
-        self.share.let_go(line)
 
     def _call(self, number: int | None) -> PendingCall | None:
         entry = None if number is None else self.pending.get(number)

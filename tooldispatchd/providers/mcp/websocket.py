@@ -279,8 +279,10 @@ class WebSocketLink(TaskLink):
     async def _take(self, message: bytearray | None) -> None:
         """Deal with a whole message; None is one that was too long."""
         if message is not None:
-            await self._inbox.take(Raw(message))
-            self._inbox.share.let_go(message)
+            try:
+                await self._inbox.take(Raw(message))
+            finally:
+                self._inbox.share.let_go(message)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 import pytest
+import trio
 
 from tests.http.turns import TURN_S, longest_turn
 from tests.http.wires import MIB
@@ -39,15 +40,20 @@ async def test_a_stream_of_short_lines_holds_nobody_up(lines: bytes) -> None:
     assert await longest_turn(EVENTS + lines, follow) < TURN_S
 
 
-async def test_what_a_long_event_held_is_let_go_of_when_it_was_taken() -> None:
+async def test_what_a_long_event_held_is_let_go_of_uncopied_where_its_exchange_is_given_up_meanwhile() -> None:
     let_go: list[object] = []
     share = Memory(1 << 40, let_go=let_go.append).share(0)
-
-    async def take(_: ServerSentEvent) -> bool:
-        return True
+    taken: list[object] = []
 
     async def follow(reply: HttpReply) -> None:
-        await ServerStream(4 * MIB, share).follow(reply, take)
+        async def take(event: ServerSentEvent) -> bool:
+            taken.append(event.data)
+            exchange.cancel()
+            await trio.sleep_forever()
+
+        with trio.CancelScope() as exchange:
+            await ServerStream(4 * MIB, share).follow(reply, take)
 
     await longest_turn(EVENTS + b"data: " + b"x" * 2 * MIB + b"\n\n", follow)
     assert let_go[0] == b"x" * 2 * MIB
+    assert let_go[0] is taken[0]

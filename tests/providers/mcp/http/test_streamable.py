@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
+from tests.http.wires import MIB
 from tests.providers.mcp.linking import (
     STREAM_END,
     STREAM_HEAD,
+    BusyInbox,
     Handle,
     answer_to,
     answering,
@@ -57,6 +59,18 @@ async def test_an_answer_may_be_one_json_body() -> None:
         assert await far.result() == {"a": 1}
         assert await far.result() == {"a": 1}
     assert server.connections == 1
+
+
+async def test_a_large_json_body_is_let_go_of_uncopied_where_its_exchange_is_given_up_meanwhile() -> None:
+    inbox = BusyInbox()
+    async with (
+        serving(each(answering(b"x" * 2 * MIB))) as server,
+        linked(way(server.url, max_bytes=4 * MIB), inbox=inbox) as far,
+    ):
+        far.ask()
+        await inbox.until(lambda: bool(inbox.views))
+        assert inbox.let_go == []
+    assert inbox.gave_what_was_taken()
 
 
 async def test_an_answer_may_come_in_a_stream_whose_tcp_connection_is_used_again() -> None:
@@ -310,6 +324,7 @@ async def test_one_request_s_failure_touches_no_other() -> None:
         (streaming(), "its event stream ended before the answer"),
         (streaming(event(b'{"method":"x"}')), "its event stream ended before the answer"),
         (answering(b""), "its HTTP response is empty"),
+        (answering(b" \n"), "its HTTP response holds no answer to it"),
         (answering(b'{"jsonrpc":"2.0","id":77,"result":{}}'), "its HTTP response holds no answer to it"),
         (answering(b"not json"), "its HTTP response holds no answer to it"),
     ],

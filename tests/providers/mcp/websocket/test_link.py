@@ -18,7 +18,8 @@ from wsproto.events import (
 from tests.examples import examples
 from tests.http.certificates import Authority
 from tests.http.turns import TURN_S, Turns
-from tests.providers.mcp.linking import LEGACY, Inbox, Linked, answer_to, at, linked
+from tests.http.wires import MIB
+from tests.providers.mcp.linking import LEGACY, BusyInbox, Inbox, Linked, answer_to, at, linked
 from tests.providers.mcp.websocket.websockets import Caller, Deal, answer_all, calling, way
 from tests.servers.raw_http import Peer, serving
 from tooldispatchd.providers.mcp import websocket
@@ -26,6 +27,19 @@ from tooldispatchd.providers.mcp.link import LinkError
 from tooldispatchd.providers.mcp.websocket import WebSocketWay
 
 # --- messages --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_large_message_is_let_go_of_uncopied_where_its_connection_ends_meanwhile() -> None:
+    async def deal(caller: Caller) -> None:
+        await caller.read()
+        await caller.say(b"x" * 2 * MIB)
+
+    inbox = BusyInbox()
+    async with calling(deal) as server, linked(way(server, max_bytes=4 * MIB), inbox=inbox) as far:
+        far.ask()
+        await inbox.until(lambda: bool(inbox.views))
+        assert inbox.let_go == []
+    assert inbox.gave_what_was_taken()
 
 
 async def test_requests_are_answered_in_any_order() -> None:

@@ -19,8 +19,14 @@ from tooldispatchd.http.reach import OAuth
 from tooldispatchd.providers.mcp.websocket import WebSocketWay
 
 
-def way(server: RawServer, *, headers: tuple[tuple[str, str], ...] = (), oauth: OAuth | None = None) -> WebSocketWay:
-    spec = at(server.url.replace("http:", "ws:"), headers=headers, oauth=oauth)
+def way(
+    server: RawServer,
+    *,
+    headers: tuple[tuple[str, str], ...] = (),
+    oauth: OAuth | None = None,
+    max_bytes: int = 1024 * 1024,
+) -> WebSocketWay:
+    spec = at(server.url.replace("http:", "ws:"), max_bytes=max_bytes, headers=headers, oauth=oauth)
     assert spec.reach is not None
     return WebSocketWay(spec, spec.reach)
 

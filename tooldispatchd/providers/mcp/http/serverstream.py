@@ -88,8 +88,10 @@ class ServerStream:
                 has_moved = new_id not in {"", self.last_id}
                 self.last_id = new_id
             self.events += bool(event.data) or has_moved
-            is_last = await take(event)
-            self._share.let_go(event.data)
+            try:
+                is_last = await take(event)
+            finally:
+                self._share.let_go(event.data)
             if is_last:
                 return True
             self._steps += 1

@@ -131,18 +131,17 @@ class HttpExchange:
     async def _take_body(self, reply: HttpReply) -> bool:
         """Deal with a body of JSON; whether there is one."""
         inbox = self._peer.inbox
-        held = Holding(inbox.share)
+        body, held = bytearray(), Holding(inbox.share)
         try:
             body = await reply.read_large(self._peer.server.max_line_bytes, held)
             if len(body) > held.held:
                 raise no_room(inbox.share)
-            is_there = bool(body) and not body.isspace()
-            if is_there:
+            if body:
                 await inbox.take(Raw(body))
-            inbox.share.let_go(body)
         finally:
+            inbox.share.let_go(body)
             held.resize(0)
-        return is_there
+        return bool(body)
 
     # --- streams -----------------------------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ test: ## everything that must pass: the checks, then the tests
 	$(MAKE) --no-print-directory --jobs=3 --output-sync check servers $(BUBBLEWRAP)/.tried $(PROMETHEUS)/.tried
 	$(PYTEST)
 
-test-servers: install servers ## only the tests against MCP servers and clients that others wrote
+test-servers: install servers ## only the tests against MCP servers and clients that others wrote, all of them
 	CLIENTS=all $(PYTEST) tests/real tests/mcpface/real
 
 # Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,

@@ -62,7 +62,7 @@ test: ## everything that must pass: the checks, then the tests
 	$(MAKE) --no-print-directory --jobs=3 --output-sync check servers $(BUBBLEWRAP)/.tried $(PROMETHEUS)/.tried
 	$(PYTEST)
 
-test-servers: install servers ## only the tests against MCP servers and clients that others wrote
+test-servers: install servers ## only the tests against MCP servers and clients that others wrote, all of them
 	CLIENTS=all $(PYTEST) tests/real tests/mcpface/real
 
 # Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,
@@ -134,7 +134,7 @@ $(BRIDGES)/pypi/.installed: benchmarks/bridges/mcp-proxy.lock
 # One after the other and alone: their figures are those of a machine that does nothing else.
 attack: install ## have hostile agents, programs and servers at a daemon, minutes of it (ATTACK_S=seconds for each)
 	ATTACK_S=$(or $(ATTACK_S),8) $(BIN)/python -m pytest -p no:xdist --capture=no --quiet tests/attack \
-		tests/daemon/test_few_descriptors.py tests/rest/test_hostile.py
+		tests/daemon/test_few_descriptors.py tests/daemon/test_hostile_programs.py tests/rest/test_hostile.py
 
 # Each transcript has a daemon of its own on pipes, which takes most of the time.
 conformance: install ## play every transcript with the daemon on each kind of channel, also what takes time; minutes of it

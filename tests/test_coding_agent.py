@@ -44,16 +44,17 @@ SCRIPT: Final = (
 )
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    project = tmp_path / "project"
+# One test changes it, and the others do not look at it.
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    project = tmp_path_factory.mktemp("coding") / "project"
     project.mkdir()
     (project / "mean.py").write_text(WRONG)
     (project / "test_mean.py").write_text(TESTS)
     return project
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def daemon(project: Path) -> Iterator[Daemon]:
     with seeded(project.parent, CONFIG, environ=ENVIRON) as daemon:
         yield daemon

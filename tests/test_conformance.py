@@ -1,13 +1,17 @@
-"""The conformance runner against this daemon, over each kind of channel, and against a client; and what it compares."""
+"""The conformance runner against this daemon, over each kind of channel, and against a client; and what it compares.
+
+The daemons are forked where they can be: of those that the runner starts itself, a few show that it does.
+"""
 
 import json
+import os
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,6 +21,7 @@ import pytest
 from docs.render import renderings
 from protocol.conformance.run import (
     FIXTURES,
+    LEVELS,
     Channel,
     Choice,
     Daemon,
@@ -28,13 +33,16 @@ from protocol.conformance.run import (
     Way,
     WrongError,
     differs,
+    play_all,
     play_one,
     read_line,
     read_transcript,
     step_of,
     transcripts,
 )
-from tests.conformance import ALL, PATIENCE_S, RUN, WAYS, outcomes, run
+from tests.conformance import ALL, CAN, PATIENCE_S, RUN, WAYS, outcomes, run
+from tests.daemon import spawned
+from tests.daemon.forking import fork_daemon
 
 # How a channel begins and ends: each of them starts a daemon, and what lies between is the same on every channel.
 ON_PIPES: Final = (
@@ -44,8 +52,23 @@ ON_PIPES: Final = (
 
 
 @pytest.fixture(scope="module")
-def report() -> dict[str, object]:
-    return run(*ALL, *WAYS["socket"])
+def sockets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
+    """The words that tell the runner of a daemon for each set of fixtures."""
+    with ExitStack() as stack:
+        words: list[str] = []
+        for name in sorted({read_transcript(path).fixtures for path in transcripts()}):
+            place = tmp_path_factory.mktemp(name)
+            log = stack.enter_context((place / "log").open("ab"))
+            serve = ["serve", "--config", str(FIXTURES / f"{name}.toml"), "--listen", f"unix:{place / 'socket'}"]
+            process = stack.enter_context(fork_daemon(serve, log.fileno()))
+            daemon = stack.enter_context(spawned.ready(spawned.Daemon(process, place / "socket", place / "log")))
+            words += ["--socket", f"{name}={daemon.path}"]
+        yield (*words,)
+
+
+@pytest.fixture(scope="module")
+def report(sockets: tuple[str, ...]) -> dict[str, object]:
+    return run(*ALL, *sockets)
 
 
 def test_every_transcript_holds_on_a_socket(report: dict[str, object]) -> None:
@@ -59,15 +82,46 @@ def test_nothing_is_skipped_on_a_socket_but_what_the_daemon_cannot_do_yet(report
     assert len(outcomes(report, "passed")) > 150
 
 
-def test_transcripts_hold_where_their_lines_come_in_pieces() -> None:
-    assert outcomes(run("--level", "core", *WAYS["socket"], "--seed", "1"), "failed") == {}
+def test_transcripts_hold_where_their_lines_come_in_pieces(sockets: tuple[str, ...]) -> None:
+    assert outcomes(run("--level", "core", *sockets, "--seed", "1"), "failed") == {}
 
 
-# Two descriptors are opened as those of stdio are, and differ in how they end.
-@pytest.mark.parametrize(("way", "names"), [("stdio", ON_PIPES), ("pair", ("end_of_input_with_calls", "bye_at_once"))])
-def test_transcripts_hold_on_pipes(way: str, names: tuple[str, ...]) -> None:
-    found = run(*ALL, *WAYS[way], *names)
-    assert outcomes(found, "passed").keys() == set(names)
+class OnPipes(Way):
+    """A forked daemon for each transcript, on its stdin and stdout."""
+
+    def open(self, fixtures: str) -> Channel:
+        its_read, write = os.pipe()
+        read, its_write = os.pipe()
+        serve = ["serve", "--config", str(FIXTURES / f"{fixtures}.toml"), "--listen", "stdio"]
+        daemon = fork_daemon(serve, stdin=its_read, stdout=its_write)
+        os.close(its_read)
+        os.close(its_write)
+        open_ends = {read, write}
+
+        def shut(*ends: int) -> None:
+            for one in open_ends.intersection(ends):
+                open_ends.discard(one)
+                os.close(one)
+
+        def close() -> None:
+            shut(read, write)
+            daemon.terminate()
+            daemon.wait(PATIENCE_S)
+
+        return Channel(read, write, end=partial(shut, write), close=close, begin_s=PATIENCE_S)
+
+
+def test_transcripts_hold_on_pipes() -> None:
+    _, results = play_all(OnPipes(), Choice([*LEVELS], [*ON_PIPES], CAN, []), Options(PATIENCE_S), 1)
+    assert {one.transcript.name: one.why or one.outcome for one in results} == dict.fromkeys(ON_PIPES, "passed")
+
+
+# Two descriptors are opened as those of stdio are, and differ in how they end. One on a socket is started for the
+# command, below.
+@pytest.mark.parametrize(("way", "name"), [("stdio", "ping"), ("pair", "end_of_input_with_calls")])
+def test_the_runner_starts_daemons(way: str, name: str) -> None:
+    found = run(*ALL, *WAYS[way], name)
+    assert outcomes(found, "passed").keys() == {name}
 
 
 # --- what is equal ---

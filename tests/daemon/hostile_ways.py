@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.daemon.hostilities import ENDINGS, UNREAD
+from tests.daemon.hostilities import ENDINGS, IS_FULL, UNREAD
 from tests.forked.sandbox.confined import abilities, lack_of
 
 # For a user who may not come to where the tests' own stands.
@@ -152,6 +152,8 @@ def tool_of(name: str, way: Way, ending: str) -> str:
 
 def _tables(name: str, way: Way, directory: Path) -> Iterator[str]:
     keys = way.keys
+    if IS_FULL:
+        keys += 'env = { ATTACK_S = "1" }\n'
     if way.means is not None:
         # Of functions it is not said: there is but one for them.
         keys += f'sandbox = "{way.means}"\n' if way.kind != "python" else ""

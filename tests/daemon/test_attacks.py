@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from benchmarks.peers.prober import clock_of
-from tests.daemon.forking import Forked
+from tests.daemon.forking import Forked, fork_daemon
 from tests.daemon.spawned import MISBEHAVING, PATIENCE_S, SERVE, Agent, Daemon, Message, daemon_on, server, until
 
 ECHO: Final = """
@@ -159,8 +159,7 @@ def logging_to(directory: Path, stderr: int) -> Iterator[Daemon]:
     """A daemon with that descriptor as its stderr, when it listens."""
     file, path = directory / "config.toml", directory / "dispatch.sock"
     file.write_text(ECHO)
-    words = [*SERVE, "--config", str(file), "--listen", f"unix:{path}"]
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=stderr) as process:
+    with fork_daemon(["serve", "--config", str(file), "--listen", f"unix:{path}"], stderr) as process:
         try:
             until(lambda: process.poll() is not None or path.exists())
             yield Daemon(process, path, directory / "log")

@@ -1,6 +1,7 @@
 """Where the MCP servers that others wrote are, once `make servers` has installed them; and who can run here."""
 
 import json
+import os
 import sys
 from typing import Final
 
@@ -22,6 +23,8 @@ needs_sdk1: Final = pytest.mark.skipif(
 needs_sdk2: Final = pytest.mark.skipif(
     not (SERVERS / "sdk2" / ".installed").exists(), reason="SDK 2.x's servers are not installed: `make servers` does it"
 )
+# Most servers of others take a second or two to start; those that make no new point do so in `make test-servers` alone.
+makes_no_new_point: Final = pytest.mark.skipif("CLIENTS" not in os.environ, reason="`make test-servers` plays it")
 
 
 def npm(name: str, *args: str) -> tuple[str, ...]:

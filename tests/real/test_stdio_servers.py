@@ -10,7 +10,7 @@ import pytest
 
 from tests.daemon.spawned import until
 from tests.forked.sandbox.confined import abilities, lack_of
-from tests.real.installed import SERVERS, binding, needs_npm, needs_sdk1, needs_sdk2, npm, pypi
+from tests.real.installed import SERVERS, binding, makes_no_new_point, needs_npm, needs_sdk1, needs_sdk2, npm, pypi
 from tests.real.visit import Visit, visit
 from tooldispatchd.client.conversation import Call
 from tooldispatchd.client.errors import FaultError
@@ -110,6 +110,7 @@ def test_the_filesystem_server_that_is_shut_in_is_kept_from_what_it_would_let_ag
     assert not (outside / "new.txt").exists()
 
 
+@makes_no_new_point
 @needs_sdk2
 def test_the_time_server_works_where_it_may_read_itself_alone(tmp_path: Path) -> None:
     kept = shut_in(SERVERS / "sdk2", write=tmp_path)
@@ -118,6 +119,7 @@ def test_the_time_server_works_where_it_may_read_itself_alone(tmp_path: Path) ->
         assert "UTC" in agent.call("time:get_current_time", timezone="UTC")
 
 
+@makes_no_new_point
 @needs_npm
 def test_the_memory_server_keeps_what_it_is_told(tmp_path: Path) -> None:
     graph = tmp_path / "graph.jsonl"
@@ -142,6 +144,7 @@ def test_the_memory_server_keeps_what_it_is_told(tmp_path: Path) -> None:
         )
 
 
+@makes_no_new_point
 @needs_npm
 def test_the_thinking_server_counts_thoughts(tmp_path: Path) -> None:
     with visit(tmp_path, binding("thinking", npm("sequential-thinking")) + whole("thinking")) as agent:
@@ -151,6 +154,7 @@ def test_the_thinking_server_counts_thoughts(tmp_path: Path) -> None:
         assert (said["thoughtNumber"], said["thoughtHistoryLength"]) == (1, 1)
 
 
+@makes_no_new_point
 @needs_sdk2
 def test_the_time_server_converts_and_refuses_an_unknown_zone(tmp_path: Path) -> None:
     with visit(tmp_path, binding("time", pypi("sdk2", "time")) + whole("time")) as agent:
@@ -161,6 +165,7 @@ def test_the_time_server_converts_and_refuses_an_unknown_zone(tmp_path: Path) ->
         assert "Mars" in agent.error("time:get_current_time", timezone="Mars/Olympus")
 
 
+@makes_no_new_point
 @needs_sdk2
 def test_the_git_server_reads_a_repository_and_refuses_what_is_none(tmp_path: Path) -> None:
     repository = tmp_path / "repository"
@@ -185,6 +190,7 @@ def test_the_git_server_reads_a_repository_and_refuses_what_is_none(tmp_path: Pa
         agent.error("git:git_status", repo_path=str(tmp_path))
 
 
+@makes_no_new_point
 @needs_sdk2
 def test_the_fetch_server_says_itself_that_it_cannot_fetch(tmp_path: Path) -> None:
     with visit(tmp_path, binding("fetch", pypi("sdk2", "fetch")) + whole("fetch")) as agent:
@@ -226,7 +232,7 @@ def test_a_server_that_dies_at_its_start_is_left_out_and_said_to_be(tmp_path: Pa
 
 @needs_npm
 @needs_sdk2
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=makes_no_new_point)])
 def test_servers_of_one_agent_fail_one_by_one(tmp_path: Path, number: signal.Signals) -> None:
     config = (
         binding("every", npm("everything", "stdio"))

@@ -51,6 +51,13 @@ KINDS: Final[dict[str, Callable[[], Iterator[bytes]]]] = {
     "a large refusal": lambda: iter([answer(b"[" + b"[]," * 500_000 + b"[]]", status="500 x")]),
     "a refusal with depth": lambda: iter([answer(b"[" * 4_000 + b"]" * 4_000, status="500 x")]),
 }
+# What stands in the way of these comes before any type is looked at: the short form has them for untyped tools alone.
+UNTYPED: Final = {
+    *("a text of nothing but escapes", "a text that is no UTF-8", "an image", "chunks of one byte"),
+    *("a flood of chunks", "headers", "a header without end", "interim answers"),
+    *("a large refusal", "a refusal with depth"),
+}
+TYPED: Final = {kind: say for kind, say in KINDS.items() if "ATTACK_S" in os.environ or kind not in UNTYPED}
 STREAMS: Final[dict[str, Callable[[], Iterator[bytes]]]] = {
     "lines": lambda: chunks(b"x\n" * (MANY // 2)),
     "blank lines": lambda: chunks(b"\n" * MANY),
@@ -85,7 +92,7 @@ type = "{{kind: string}} -> json"
 
 
 @pytest.mark.parametrize(
-    ("tool", "kinds"), [("get", KINDS), ("typed", KINDS), ("stream", STREAMS), ("lines", STREAMS), ("pages", PAGES)]
+    ("tool", "kinds"), [("get", KINDS), ("typed", TYPED), ("stream", STREAMS), ("lines", STREAMS), ("pages", PAGES)]
 )
 def test_nobody_waits_for_what_an_api_says(
     tmp_path: Path, tool: str, kinds: dict[str, Callable[[], Iterator[bytes]]]

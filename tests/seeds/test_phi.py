@@ -55,6 +55,9 @@ command = ["grep"]
 args = ["--regexp=${pattern}", "--", "${path}"]
 input_mode = "args"
 output_mode = "lines"
+"""
+# What runs it takes longer to start than all else.
+LONG: Final = """
 [tools.long]
 python = "tools:long"
 """
@@ -120,7 +123,7 @@ def test_a_cancelled_call_says_so_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_progress_goes_to_the_screen_and_not_to_the_model(tmp_path: Path) -> None:
-    with phi(tmp_path) as (_, agent):
+    with phi(tmp_path, LONG) as (_, agent):
         agent.say({"__port": "hello", "updates": True})
         agent.hear()
         agent.call("1", "long", {"steps": 1})

@@ -1,147 +1,37 @@
 """Calls that are killed at any moment: what is there afterwards is the old or the new, and nothing else."""
 
-import contextlib
-import fcntl
-import functools
-import os
-import random
-import signal
+import json
+import subprocess
 import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Final
 
 import pytest
 
-from tests.examples import examples
-from tests.forked.python.test_context import context
-from tooldispatchd.forked.python.context import ToolContext
-from tooldispatchd.toolbox.editing import Edit, multi_edit
-from tooldispatchd.toolbox.jsonfiles import json_write
-from tooldispatchd.toolbox.moving import copy, move
-from tooldispatchd.toolbox.writing import write
+from tests.daemon.spawned import ROOT
+from tests.toolbox.killed_calls import CASES
 
-OLD = {"x": '{"a": "' + "o" * 10_000 + '"}'}
-NEW = '{"a": "' + "n" * 20_000 + '"}'
-TREE = {"tree/a": "1", "tree/b/c": "2"}
-
-Call = Callable[[ToolContext], object]
-Files = dict[str, str]
-CASES: list[tuple[str, Call, Files, Files]] = [
-    ("write", lambda ctx: write(ctx, "x", NEW), OLD, {"x": NEW}),
-    ("write_new", lambda ctx: write(ctx, "y", NEW), OLD, {**OLD, "y": NEW}),
-    (
-        "multi_edit",
-        lambda ctx: multi_edit(ctx, "x", [Edit("o" * 10_000, "p"), Edit("p", "n" * 20_000)]),
-        OLD,
-        {"x": NEW},
-    ),
-    ("json_write", lambda ctx: json_write(ctx, "x", "/a", '"' + "n" * 20_000 + '"'), OLD, {"x": NEW}),
-    ("move", lambda ctx: move(ctx, "x", "y"), OLD, {"y": OLD["x"]}),
-    ("move_over", lambda ctx: move(ctx, "x", "y", overwrite=True), {**OLD, "y": NEW}, {"y": OLD["x"]}),
-    ("copy", lambda ctx: copy(ctx, "x", "y", overwrite=True), {**OLD, "y": NEW}, {"x": OLD["x"], "y": OLD["x"]}),
-    (
-        "copy_tree",
-        lambda ctx: copy(ctx, "tree", "other"),
-        TREE,
-        {**TREE, "other/a": "1", "other/b/c": "2"},
-    ),
-]
-each_case = pytest.mark.parametrize(("name", "call", "old", "new"), CASES, ids=[case[0] for case in CASES])
+Played = dict[str, dict[str, list[str]]]
+each_case = pytest.mark.parametrize("name", [case[0] for case in CASES])
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def lay_out(files: Files) -> None:
-    for path in [*Path().rglob("*")]:
-        if path.is_file():
-            path.unlink()
-    for path in sorted(Path().rglob("*"), reverse=True):
-        path.rmdir()
-    for name, content in files.items():
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_text(content)
-
-
-def standing() -> Files:
-    """What is there once nobody is at it any more."""
-    directory = os.open(".", os.O_RDONLY)
-    fcntl.flock(directory, fcntl.LOCK_EX)
-    os.close(directory)
-    return {str(path): path.read_text() for path in Path().rglob("*") if path.is_file()}
-
-
-def forked(call: Call, before: Callable[[], object]) -> int:
-    """A process of its own, with a session of its own, that calls; it ends with 0."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.setsid()
-            before()
-            call(context(state={}, options={"guard": "off"}))
-        finally:
-            os._exit(0)
-    return pid
-
-
-# Whatever else changes files is a function of `posix` too.
-LOOKING: Final = {"fspath", "getpid", "lstat", "readlink", "scandir", "stat"}
-
-
-def kill_at(step: int) -> None:
-    """Have this process kill its group before the system call number `step` that may change something."""
-    left, own = step, os.getpid()
-
-    def count(_frame: object, event: str, function: object) -> None:
-        nonlocal left
-        is_one = getattr(function, "__module__", "") == "posix" and getattr(function, "__name__", "") not in LOOKING
-        if event == "c_call" and is_one and os.getpid() == own:
-            left -= 1
-            if left == 0:
-                os.killpg(own, signal.SIGKILL)
-
-    sys.setprofile(count)
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """What was there after each call that was killed."""
+    words = [sys.executable, "-m", "tests.toolbox.killed_calls", str(tmp_path_factory.mktemp("killed"))]
+    found: Played = json.loads(subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
+    return found
 
 
 @each_case
-def test_a_call_that_is_killed_at_any_step_leaves_the_old_or_the_new(
-    name: str, call: Call, old: Files, new: Files
-) -> None:
-    lay_out(old)
-    step, status = 0, 1
-    while status:
-        step += 1
-        _, status = os.waitpid(forked(call, functools.partial(kill_at, step)), 0)
-        found = standing()
-        assert found in (old, new), step
-        if found == new and status:
-            lay_out(old)
-    assert step > 8
-    assert standing() == new
+def test_a_call_that_is_killed_at_any_step_leaves_the_old_or_the_new(name: str, played: Played) -> None:
+    *killed, whole = played[name]["steps"]
+    assert set(killed) <= {"old", "new"}
+    assert len(killed) >= 8
+    assert whole == "new"
 
 
 # As with any property, more examples are for `make properties`.
 @pytest.mark.hypothesis
 @each_case
-def test_a_call_that_is_killed_at_any_time_leaves_the_old_or_the_new(
-    name: str, call: Call, old: Files, new: Files
-) -> None:
-    chance = random.Random(1)
-    met = set()
-    for _ in range(examples(25)):
-        lay_out(old)
-        pid = forked(call, lambda: None)
-        time.sleep(chance.uniform(0, 0.01))
-        with contextlib.suppress(ProcessLookupError):
-            # It leads no group yet.
-            os.killpg(pid, signal.SIGKILL)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        found = standing()
-        assert found in (old, new)
-        met.add(found == new)
-    assert met
+def test_a_call_that_is_killed_at_any_time_leaves_the_old_or_the_new(name: str, played: Played) -> None:
+    assert set(played[name]["times"]) <= {"old", "new"}
+    assert played[name]["times"]

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.daemon.forking import fork_daemon
 from tests.daemon.spawned import MISBEHAVING, PATIENCE_S, SERVE, Agent, Daemon, ready, server, until, without_places
 from tooldispatchd.daemon.reload.generations import MAX_LIVING
 
@@ -60,14 +61,14 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloadable]:
 @contextmanager
 def serving(directory: Path, config: str | None = None) -> Iterator[Reloadable]:
     path, log = directory / "dispatch.sock", directory / "log"
-    words = [*SERVE, "--config", str(directory / "config.toml")]
+    words = ["serve", "--config", str(directory / "config.toml")]
     made = Reloadable.__new__(Reloadable)
     made.path, made.log = path, log
     if config is None:
         made.write(ECHO)
     else:
         (directory / "config.toml").write_text(config)
-    with log.open("ab") as stderr, subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=stderr) as process:
+    with log.open("ab") as stderr, fork_daemon(words, stderr.fileno()) as process:
         made.process = process
         with ready(made):
             yield made

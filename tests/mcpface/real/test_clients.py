@@ -111,10 +111,14 @@ PROGRAMS: Final = {
 }
 # Each program takes seconds to start: in `make test-servers` it does so for both, and else for one, turn by turn.
 OVER: Final = ("stdio", "HTTP")
+# Of one make, with what others ask too: `make test-servers` runs them.
+TWINS: Final = {"Python SDK 2, 2026-07-28", "TypeScript SDK 2, auto", "Inspector, a resource"}
+IS_FULL: Final = "CLIENTS" in os.environ
 RUNS: Final = [
     (name, over)
     for number, name in enumerate(PROGRAMS)
-    for over in (OVER if "CLIENTS" in os.environ else [OVER[number % 2]])
+    if IS_FULL or name not in TWINS
+    for over in (OVER if IS_FULL else [OVER[number % 2]])
 ]
 
 

@@ -3,12 +3,12 @@
 import http.client
 import socket
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.daemon.spawned import PATIENCE_S, SERVE, daemon_on, until
+from tests.daemon.forking import run_forked
+from tests.daemon.spawned import PATIENCE_S, daemon_on, until
 from tests.mcpface.web.calling import ACCEPT, BEARER, CONFIG, free_port, raw
 from tests.mcpface.web.certificates import make_certificate
 
@@ -65,9 +65,8 @@ def test_clients_that_only_begin_tls_hold_nobody_up(tmp_path: Path) -> None:
 
 def test_a_certificate_that_cannot_be_used_is_told_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
-    words = [*SERVE, "--config", str(tmp_path / "config.toml")]
     place = f"https://127.0.0.1:1/mcp?profile=safe&cert={tmp_path}/config.toml"
-    ended = subprocess.run([*words, "--listen", place], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    ended = run_forked("serve", "--config", str(tmp_path / "config.toml"), "--listen", place)
     assert ended.returncode == 2
     assert "cert: there is no PEM certificate in this file" in ended.stderr
 

@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.daemon.spawned import children_of
 from tests.processes import PATIENCE_S, is_running, until_gone
 from tooldispatchd.children import guardian as guardian_module
 from tooldispatchd.children.family import Family, open_family
@@ -47,10 +48,7 @@ trio.run(main)
 
 def guardians_of(pid: int) -> list[int]:
     """The guardians among the children of `pid`."""
-    children = [
-        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
-    ]
-    return [child for child in children if b"sweep.py" in words_of(child)]
+    return [child for child in sorted(children_of(pid)) if b"sweep.py" in words_of(child)]
 
 
 def words_of(pid: int) -> bytes:

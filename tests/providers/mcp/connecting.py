@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -212,19 +212,6 @@ async def settled(server: Server) -> AsyncIterator[Session]:
 def misbehaving(mode: str, **settings: object) -> Server:
     argv = (sys.executable, "-I", "-S", str(SERVERS / "misbehaving.py"), mode)
     return msgspec.structs.replace(DEFAULT, argv=argv, **settings)
-
-
-def open_files() -> set[str]:
-    found = set()
-    for fd in Path("/proc/self/fd").iterdir():
-        # The listing's own descriptor is gone by now.
-        with suppress(FileNotFoundError):
-            found.add(f"{fd.name} {fd.readlink()}")
-    return found
-
-
-def children() -> set[str]:
-    return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
 
 
 async def gone(pid: int) -> None:

@@ -124,7 +124,7 @@ async def test_a_child_that_is_expected_and_not_born_takes_no_place(family: Fami
 
 
 async def test_what_a_thread_has_started_ends_where_nobody_waits_for_it_any_more(family: Family) -> None:
-    with subprocess.Popen(["sh", "-c", "sleep 1000"], start_new_session=True) as known:
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as known:
         with trio.CancelScope() as scope, family.strangers():
             started = subprocess.Popen(["sh", "-c", "sleep 1000; true"], start_new_session=True)
             scope.cancel()

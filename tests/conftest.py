@@ -1,6 +1,5 @@
 """What every test stands on: how hypothesis runs, and a count of what a test left behind."""
 
-import contextlib
 import gc
 import os
 import signal
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.daemon.forking import preloaded
+from tests.daemon.spawned import children_of
 from tests.examples import examples
 from tooldispatchd.runner.signals import PASSED_ON
 
@@ -78,12 +78,7 @@ def open_descriptors() -> set[str]:
 
 def children() -> set[int]:
     """The pids of this process's children, zombies too."""
-    found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
-        # A thread may end while it is looked at; its children are the others' then.
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            found.update(map(int, (task / "children").read_text().split()))
-    return found
+    return children_of(os.getpid())
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import mmap
 import weakref
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -58,21 +59,27 @@ class Buffer(bytearray):
     """One that can be looked for."""
 
 
+async def living(heap: Heap, left: Sequence[Callable[[], object]]) -> list[list[bool]]:
+    """Which of these there are after each turn, until the heap has freed all."""
+    turns = [[True] * len(left)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(heap.free)
+        while any(turns[-1]):
+            await trio.lowlevel.checkpoint()
+            turns.append([each() is not None for each in left])
+        nursery.cancel_scope.cancel()
+    return turns
+
+
 async def test_what_was_let_go_first_is_freed_first_and_a_step_of_it_in_each_turn() -> None:
     heap, buffers = Heap(), [Buffer(STEP_BYTES // 4) for _ in range(40)]
     left = [weakref.ref(buffer) for buffer in buffers]
     while buffers:
         heap.let_go(buffers.pop(0))
-    living = [40]
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(heap.free)
-        while living[-1]:
-            await trio.lowlevel.checkpoint()
-            living.append(sum(buffer() is not None for buffer in left))
-            assert all(buffer() is not None for buffer in left[40 - living[-1] :])
-        nursery.cancel_scope.cancel()
+    turns = await living(heap, left)
+    assert all(all(each[40 - sum(each) :]) for each in turns)
     # Four are a step. Of two turns in which both tasks have one, one may come before and one after the other's.
-    assert 4 <= max(before - after for before, after in pairwise(living)) <= 8
+    assert 4 <= max(sum(before) - sum(after) for before, after in pairwise(turns)) <= 8
 
 
 async def test_what_was_large_is_freed_a_part_a_turn() -> None:
@@ -80,15 +87,9 @@ async def test_what_was_large_is_freed_a_part_a_turn() -> None:
     left = [weakref.ref(part) for part in parts]
     heap.take_apart(parts)
     del parts
-    living = [20]
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(heap.free)
-        while living[-1]:
-            await trio.lowlevel.checkpoint()
-            living.append(sum(part() is not None for part in left))
-        nursery.cancel_scope.cancel()
+    turns = await living(heap, left)
     # Of two turns in which both have one, one may come before and one after the other's.
-    assert max(before - after for before, after in pairwise(living)) <= 2
+    assert max(sum(before) - sum(after) for before, after in pairwise(turns)) <= 2
 
 
 async def test_what_waits_to_be_freed_has_a_bound() -> None:

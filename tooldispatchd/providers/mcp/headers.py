@@ -67,12 +67,12 @@ def param_headers(params: tuple[tuple[str, Path], ...], arguments: Text) -> list
     An argument that is absent, null, or neither text, number nor boolean has no header. One longer than
     `MAX_VALUE_BYTES` is a violation.
     """
-    found: dict[str, str] = {}
+    paths, found = dict(params), dict[str, str]()
     try:
-        _find(dict(params), arguments, found)
+        _find(paths, arguments, found)
     except _TooLongError as error:
         why = f"is longer than {MAX_VALUE_BYTES} bytes, and the header {error} repeats it"
-        return Violation(pointer_of(dict(params)[str(error)]), why)
+        return Violation(pointer_of(paths[str(error)]), why)
     return [(header, found[header]) for header, _ in params if header in found]
 
 

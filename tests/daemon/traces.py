@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from tests.daemon.forking import Forked, fork_daemon
-from tests.daemon.spawned import SERVE, Agent, Daemon, carriers, children_of, ready, without_places, words_of
+from tests.daemon.spawned import PATIENCE_S, SERVE, Agent, Daemon, carriers, children_of, ready, without_places, words_of
 
 # A variable of the daemon's.
 SECRET: Final = "SECRET_OF_THE_DAEMON"
@@ -144,12 +144,16 @@ def is_silent(agent: Agent) -> bool:
 
 
 def settled(daemon: Daemon, directory: Path) -> Held:
-    """What it holds when that has not changed for a while: what it keeps ready comes, and what has ended goes."""
+    """Return the holdings of a daemon once they have not changed for a while and its zombies are reaped.
+
+    A zombie that is still there after `PATIENCE_S` counts: the daemon has not reaped it.
+    """
+    until_s = time.monotonic() + PATIENCE_S
     seen = held(daemon, directory)
     while True:
         time.sleep(SETTLED_S)
         before, seen = seen, held(daemon, directory)
-        if seen == before:
+        if seen == before and ("zombie" not in seen.processes or time.monotonic() > until_s):
             return seen
 
 

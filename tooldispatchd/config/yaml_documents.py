@@ -49,6 +49,9 @@ def _build(builder: "_Builder", text: str) -> None:
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         line = 1 if error.problem_mark is None else error.problem_mark.line + 1
+        # From 6.0.4 on the scanner has a depth of its own, and passes it before the first event is given.
+        if "nesting depth" in str(error.problem):
+            raise builder.too_deep(line) from None
         # The error itself carries a part of the text along.
         raise DocumentError(f"not YAML: {error.problem}", line) from None
     except yaml.YAMLError:
@@ -91,7 +94,10 @@ class _Builder:
         self._path.append(None if isinstance(holder, dict) else 0)
         self.lines.depth = max(self.lines.depth, len(self._path))
         if self.lines.depth > self.max_depth:
-            raise DocumentError(f"arrays and objects are nested more than {self.max_depth} deep", line)
+            raise self.too_deep(line)
+
+    def too_deep(self, line: int) -> DocumentError:
+        return DocumentError(f"arrays and objects are nested more than {self.max_depth} deep", line)
 
     def _end(self, _line: int) -> None:
         self._holders.pop()

@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from tests.daemon.forking import Forked, fork_daemon
-from tests.daemon.spawned import PATIENCE_S, SERVE, Agent, Daemon, carriers, children_of, ready, without_places, words_of
+from tests.daemon.spawned import (
+    PATIENCE_S,
+    SERVE,
+    Agent,
+    Daemon,
+    carriers,
+    children_of,
+    ready,
+    without_places,
+    words_of,
+)
 
 # A variable of the daemon's.
 SECRET: Final = "SECRET_OF_THE_DAEMON"

@@ -216,6 +216,17 @@ def test_what_lies_elsewhere_is_refused_after_its_links_are_resolved(agent: Agen
     assert (refused["__port"], refused["error"]) == ("fault", "not_allowed")
 
 
+def test_an_agents_own_links_refuse_that_hello_alone(agent: Agent, home: Path) -> None:
+    greet(agent, "asking", agent="other", workspace=f"{home}/shared/one")
+    chain = home / "shared/one"
+    for number in range(1, 1100):
+        (chain / str(number)).symlink_to(f"{chain}/{'../one/' * 500}{number - 1}")
+    for last in (1099, 800, 0):
+        assert greet(agent, "asking", agent="last", workspace=f"{chain}/{last}")["error"] == "not_allowed"
+    assert where(agent, agent="other") == str(chain)
+    assert greet(agent, "asking", agent="last", workspace=str(chain))["__port"] == "ready"
+
+
 @pytest.mark.parametrize("asked", ["", "relative", "/" + "x" * 5000])
 def test_what_is_no_path_is_a_mistake(agent: Agent, asked: str) -> None:
     refused = greet(agent, "asking", workspace=asked)

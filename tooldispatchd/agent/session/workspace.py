@@ -1,7 +1,8 @@
 """Find the directory of a session that opens, its *workspace*: what its `hello` names, else what its profile says.
 
-It is looked at once, and all links in it are resolved then. What of a profile's is missing is made one segment after
-the other, each by the descriptor of the one before it: nobody can put a link where a directory was just looked for.
+It is looked at once, and all links in it are resolved then, in a bounded number of steps: the links are an agent's own,
+and the loop waits. Each segment is opened, or made, by the descriptor of the one before it: nobody can put a link
+where a directory was just looked for.
 """
 
 import errno
@@ -16,10 +17,13 @@ from tooldispatchd.wire.faults import Code, Fault
 
 # Linux's PATH_MAX, with its NUL.
 MAX_PATH: Final = 4095
+# As many links as Linux follows, and segments of a path with all links in it: 2 ms.
+MAX_LINKS: Final = 40
+MAX_SEGMENTS: Final = 256
 NOT_WITHIN: Final = Fault(Code.NOT_ALLOWED, "hello.workspace is no directory in the workspaces of this profile")
 NOT_A_PATH: Final = Fault(Code.INVALID_REQUEST, "hello.workspace must be an absolute path", {"source": "workspace"})
 
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_DIRECTORY: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def find_workspace(profile: Profile, asked: str | None, *, agent: str | None, visitor: Visitor) -> str | Fault | None:
@@ -35,7 +39,7 @@ def find_workspace(profile: Profile, asked: str | None, *, agent: str | None, vi
     values = {"agent": agent, "profile": profile.name, "uid": str(visitor.uid)}
     above, below = segments(profile.workspace, values)
     try:
-        above = os.path.realpath(above, strict=True)
+        above = resolve(above)
         _enter(above, below, profile)
     except OSError as error:
         why = error.strerror or str(error)
@@ -51,32 +55,69 @@ def _asked(profile: Profile, asked: str) -> str | Fault:
     try:
         if len(os.fsencode(asked)) > MAX_PATH:
             return NOT_A_PATH
-        found = os.path.realpath(asked)
+        found = resolve(asked)
     except (OSError, ValueError):
         return NOT_WITHIN
     # A place outside is refused alike whether it exists or not.
-    is_inside = any(is_within(found, _resolved(pattern)) for pattern in profile.workspaces)
-    return found if is_inside and os.path.isdir(found) else NOT_WITHIN  # noqa: PTH112  # a string is at hand
+    return found if any(_is_of(found, pattern) for pattern in profile.workspaces) else NOT_WITHIN
 
 
-def _resolved(pattern: str) -> str:
-    """The pattern without links in what stands before its first `*`."""
+def _is_of(found: str, pattern: str) -> bool:
+    """Whether a directory is one that the pattern means, without links in what stands before its first `*`."""
     known, star, rest = pattern.partition("*")
-    if not star:
-        return os.path.realpath(pattern)
-    directory, _, begun = known.rpartition("/")
-    return f"{os.path.realpath(directory or '/').rstrip('/')}/{begun}*{rest}"
+    directory, _, begun = known.rpartition("/") if star else (known, "", "")
+    try:
+        above = resolve(directory or "/")
+    except OSError:
+        return False
+    return is_within(found, f"{above.rstrip('/')}/{begun}*{rest}" if star else above)
+
+
+def resolve(path: str) -> str:
+    """Follow the links of a directory's absolute path; OSError, also for more of them than the bounds allow."""
+    found: list[str] = []
+    left, links = path.split("/")[::-1], 0
+    fd = os.open("/", os.O_PATH | _DIRECTORY)
+    try:
+        for _ in range(MAX_SEGMENTS):
+            if not left:
+                return "/" + "/".join(found)
+            name = left.pop()
+            try:
+                fd = _step(fd, name or ".", os.O_PATH)
+            except NotADirectoryError:
+                # A link, since it is not followed; of a file it is EINVAL.
+                target = os.readlink(name, dir_fd=fd)
+                links += 1
+                if links > MAX_LINKS:
+                    break
+                left += target.split("/")[::-1]
+                if target.startswith("/"):
+                    fd, found = _step(fd, "/", os.O_PATH), []
+                continue
+            if name == "..":
+                del found[-1:]
+            elif name not in {"", "."}:
+                found.append(name)
+    finally:
+        os.close(fd)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _step(fd: int, name: str, access: int) -> int:
+    """Open a directory in that of `fd`, which is closed then; OSError."""
+    following = os.open(name, access | _DIRECTORY, dir_fd=fd)
+    os.close(fd)
+    return following
 
 
 def _enter(above: str, below: list[str], profile: Profile) -> None:
     """Look at each segment below a directory that is there, and make what is missing where that is asked; OSError."""
-    fd = os.open(above, _DIRECTORY)
+    fd = os.open(above, os.O_RDONLY | _DIRECTORY)
     try:
         for name in below:
             is_new = profile.makes_workspace and _is_made(name, fd)
-            following = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-            os.close(fd)
-            fd = following
+            fd = _step(fd, name, os.O_RDONLY)
             if is_new:
                 # Programs of this profile may be another user's, who could not enter what is ours.
                 owner = owner_of(profile.confinement.user, profile.confinement.group)

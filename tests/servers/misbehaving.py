@@ -335,6 +335,27 @@ def toolless() -> None:
             send({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
 
 
+def undeclared(then: str = "lists") -> None:
+    """Declares no tools; asked for them all the same it lists one, hangs or ends."""
+    for request in requests():
+        if request["method"] == "initialize":
+            answer(request, {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "x"}})
+        elif then == "ends":
+            os._exit(1)
+        elif then == "lists":
+            answer(request, {"tools": [ECHO]} if request["method"] == "tools/list" else text("called"))
+
+
+def undeclared_hangs() -> None:
+    """See `undeclared`."""
+    undeclared("hangs")
+
+
+def undeclared_ends() -> None:
+    """See `undeclared`."""
+    undeclared("ends")
+
+
 def curious() -> None:
     """Asks for a ping and for sampling in every call; its answer is what it was told."""
     for call in calls():
@@ -410,7 +431,7 @@ MODES: dict[str, Callable[[], None]] = {
         echo, results, raw, silent, silent_calls, deaf, late, reversed_order, twice, string_id, null_id, batch,
         close_stdout, close_stdin, stubborn, grandchild, noisy, garbage, large, chatty, curious, witness, tattle,
         progress, typed, pages, endless_pages, same_page, long_list, bad_names, bad_schemas, old_revision, toolless,
-        refuses, dies_at_start, remembers, hinted,
+        refuses, dies_at_start, remembers, hinted, undeclared, undeclared_hangs, undeclared_ends,
     )
 }  # fmt: skip
 

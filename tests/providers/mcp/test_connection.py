@@ -154,7 +154,25 @@ async def test_a_list_of_tools_over_the_line_bound_makes_the_server_unavailable(
 async def test_a_server_without_the_tools_capability_has_no_tools_and_is_open() -> None:
     async with settled(misbehaving("toolless", protocol="2024-11-05")) as session:
         assert session.connection.state is ConnectionState.OPEN
-        assert session.connection.offer.tools == {}
+        assert (session.connection.offer.tools, session.connection.offer.warnings) == ({}, ())
+
+
+async def test_a_server_that_declares_no_tools_is_asked_for_them_all_the_same() -> None:
+    async with settled(misbehaving("undeclared", protocol="2024-11-05")) as session:
+        assert (list(session.connection.offer.tools), session.connection.offer.warnings) == (["echo"], ())
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        ("undeclared_hangs", "was asked for them all the same: it did not answer tools/list in time"),
+        ("undeclared_ends", "ended when it was asked for them: it exited with code 1"),
+    ],
+)
+async def test_a_server_that_declares_no_tools_and_cannot_be_asked_is_open(mode: str, why: str) -> None:
+    async with settled(misbehaving(mode, protocol="2024-11-05", handshake_s=3.0)) as session:
+        assert session.connection.state is ConnectionState.OPEN
+        assert session.connection.offer.warnings == (f"it declares no tools, and {why}",)
 
 
 async def test_the_tools_of_all_pages_are_listed() -> None:

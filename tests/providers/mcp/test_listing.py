@@ -14,6 +14,7 @@ from tooldispatchd.calls.gate import Turns
 from tooldispatchd.checkers.pool import IN_PLACE, Buffer, InPlace
 from tooldispatchd.checkers.worker import Work
 from tooldispatchd.providers.mcp.listing import (
+    LIGHT_PAGE_BYTES,
     MAX_LIST_BYTES,
     MAX_TOOLS,
     MAX_TTL_S,
@@ -62,6 +63,15 @@ async def test_a_page_without_a_further_cursor_is_the_last() -> None:
     assert await listing.read_page(Raw(b'{"tools":[],"nextCursor":null}')) == ([], None)
     assert await listing.read_page(Raw(b'{"tools":[],"nextCursor":""}')) == ([], None)
     assert await listing.read_page(Raw(b'{"tools":[],"nextCursor":"b"}')) == ([], "b")
+
+
+@pytest.mark.parametrize("size", [0, LIGHT_PAGE_BYTES])
+async def test_an_empty_cursor_of_2026_07_28_is_one_and_ends_the_list_when_it_comes_again(size: int) -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE, is_modern=True)
+    page = Raw(msgspec.json.encode({"tools": [], "nextCursor": "", "_meta": {"filler": "x" * size}}))
+    assert await listing.read_page(page) == ([], "")
+    assert await listing.read_page(page) == ([], None)
+    assert listing.all_warnings() == ["the list of tools is cut short: a cursor came twice"]
 
 
 async def test_a_tool_that_a_declared_one_is_made_of_is_taken_besides_those_on_the_whitelist() -> None:

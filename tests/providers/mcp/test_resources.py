@@ -126,6 +126,11 @@ def test_a_last_page_has_no_cursor(cursor: str | None) -> None:
     assert read_prompts(Raw(msgspec.json.encode(page))) == ([], None)
 
 
+def test_an_empty_cursor_of_2026_07_28_is_one() -> None:
+    page: dict[str, object] = {"prompts": [], "nextCursor": ""}
+    assert read_prompts(Raw(msgspec.json.encode(page)), is_modern=True) == ([], "")
+
+
 def test_a_cursor_that_is_too_long_to_send_back_ends_the_list() -> None:
     page: dict[str, object] = {"prompts": [], "nextCursor": "x" * (MAX_CURSOR_CHARS + 1)}
     assert read_prompts(Raw(msgspec.json.encode(page))) == ([], None)

@@ -36,10 +36,16 @@ from tooldispatchd.wire.faults import Fault
 # Compiling a tool's schemas takes 50 µs, and 100 ms where they are as large and entangled as they may be: so it is time
 # that is counted between two turns of the loop. Other agents wait so long meanwhile.
 LISTING_TURN_S: Final = 0.002
+# How long a server that declares no tools may take to list them: it may never answer, and the others answer at once.
+UNDECLARED_S: Final = 3.0
 
 
 class HandshakeError(LinkError):
     """The server is there, and cannot be used."""
+
+
+class RequestRefusedError(HandshakeError):
+    """The server answers a request of the handshake with an error."""
 
 
 class Talk(Protocol):
@@ -73,16 +79,24 @@ class Handshake:
         self.stage = "initialize"
         self._server = server
         self._way = way
+        # The transport in use: `way`, or the older one that it has.
+        self._used = way
         self._talk = talk
         self._eras = eras
+        self._capabilities: dict[str, object] = {}
 
     async def greet(self, capabilities: dict[str, object]) -> Greeting:
         """Open the link and agree on a revision. Raises `HandshakeError`, `LinkError`."""
         await self._talk.link.open()
+        self._capabilities = capabilities
+        return await self._agree()
+
+    async def _agree(self) -> Greeting:
+        """Agree on a revision, over a link that is open. Raises `HandshakeError`, `LinkError`."""
         negotiation = Negotiation(
             self._server.protocol,
             self._eras.get(self._way.origin),
-            capabilities=capabilities,
+            capabilities=self._capabilities,
             is_http=self._way.is_http,
             has_older_way=self._way.older() is not None,
             may_probe=self._way.may_probe,
@@ -122,6 +136,7 @@ class Handshake:
                 elif isinstance(step, Older):
                     older = self._way.older()
                     assert older is not None
+                    self._used = older
                     await self._talk.renew(older)
                 else:
                     return step
@@ -134,7 +149,7 @@ class Handshake:
     # --- lists -------------------------------------------------------------------------------------------------------
 
     async def list_all(self, greeting: Greeting, until: float = math.inf) -> ServerOffer:
-        """Everything that the server offers as tools, asked for up to the time `until`.
+        """Everything that the server offers as tools; a list that is asked for once more ends at the time `until`.
 
         Raises `HandshakeError`, `LinkError`.
         """
@@ -147,19 +162,10 @@ class Handshake:
             is_http=self._way.is_http,
             is_modern=dialect.is_modern,
         )
-        self.stage = "tools/list"
-        cursor: str | None = None
-        while greeting.has_tools:
-            result = await self._page("tools/list", cursor, until)
-            if len(result) > MAX_PAGE_BYTES:
-                raise HandshakeError(f"a page of its list of tools is larger than {MAX_PAGE_BYTES} bytes")
-            page = await listing.read_page(result)
-            if page is None:
-                raise HandshakeError("its list of tools cannot be read")
-            raws, cursor = page
-            await self._add_all(raws, listing)
-            if cursor is None:
-                break
+        if greeting.has_tools or until < math.inf:
+            await self._list_tools(listing, until)
+        else:
+            await self._list_undeclared(listing)
         if self._server.resources:
             prompts = await self._list_prompts(until) if greeting.has_prompts else None
             for tool in resource_tools(has_resources=greeting.has_resources, prompts=prompts):
@@ -176,6 +182,37 @@ class Handshake:
             capabilities=greeting.capabilities,
         )
 
+    async def _list_tools(self, listing: Listing, until: float) -> None:
+        self.stage = "tools/list"
+        cursor: str | None = None
+        while True:
+            result = await self._page("tools/list", cursor, until)
+            if len(result) > MAX_PAGE_BYTES:
+                raise HandshakeError(f"a page of its list of tools is larger than {MAX_PAGE_BYTES} bytes")
+            page = await listing.read_page(result)
+            if page is None:
+                raise HandshakeError("its list of tools cannot be read")
+            raws, cursor = page
+            await self._add_all(raws, listing)
+            if cursor is None:
+                return
+
+    async def _list_undeclared(self, listing: Listing) -> None:
+        """List the tools of a server that declares none: some have tools all the same, and others end or hang."""
+        now = trio.current_time()
+        # Half of the time that is left to the handshake, so that a server that does not answer comes up.
+        until = now + min(UNDECLARED_S, (trio.current_effective_deadline() - now) / 2)
+        try:
+            await self._list_tools(listing, until)
+        except RequestRefusedError:
+            return
+        except HandshakeError as error:
+            listing.warn(f"it declares no tools, and was asked for them all the same: {error.why}")
+        except LinkError as error:
+            listing.warn(f"it declares no tools, and ended when it was asked for them: {error.why}")
+            await self._talk.renew(self._used)
+            await self._agree()
+
     async def _add_all(self, raws: list[Raw], listing: Listing) -> None:
         """Read the tools in short turns, between which the handshake's limit and the end of the server are noticed."""
         turn_ends = trio.current_time() + LISTING_TURN_S
@@ -188,10 +225,11 @@ class Handshake:
     async def _list_prompts(self, until: float) -> list[Prompt]:
         """The prompts, which are there to be described: a list that cannot be read is cut short."""
         self.stage = "prompts/list"
+        is_modern = self._talk.dialect is not None and self._talk.dialect.is_modern
         prompts: list[Prompt] = []
         cursor: str | None = None
         for _ in range(MAX_PROMPT_PAGES):
-            page = read_prompts(await self._page("prompts/list", cursor, until))
+            page = read_prompts(await self._page("prompts/list", cursor, until), is_modern=is_modern)
             if page is None:
                 break
             more, cursor = page
@@ -201,7 +239,7 @@ class Handshake:
         return prompts
 
     async def _page(self, method: str, cursor: str | None, until: float) -> Raw:
-        reply = await self._talk.request(method, {"cursor": cursor} if cursor else {}, until)
+        reply = await self._talk.request(method, {} if cursor is None else {"cursor": cursor}, until)
         if reply is None:
             raise HandshakeError(f"it did not answer {method} in time")
         if isinstance(reply, Fault):
@@ -209,7 +247,7 @@ class Handshake:
             raise HandshakeError(f"its answer to {method} {reason}", reply.extras)
         error = error_in(reply)
         if error is not None:
-            raise HandshakeError(f"it refused {method}: {printable(error_words(error)[0], MAX_WORDS)}")
+            raise RequestRefusedError(f"it refused {method}: {printable(error_words(error)[0], MAX_WORDS)}")
         if isinstance(reply.result, UnsetType):
             raise HandshakeError(f"its answer to {method} holds no result")
         return reply.result

@@ -141,6 +141,7 @@ class Listing:
         self._checkers = checkers
         # Other transports have no headers, and other revisions none of arguments.
         self._has_headers = is_http and is_modern
+        self._is_modern = is_modern
         self._ttl_s: float | None = None
         self._offered: set[str] = set()
         self._cursors: set[str] = set()
@@ -168,14 +169,14 @@ class Listing:
         ttl_s = _ttl_s(page.ttl_ms)
         self._ttl_s = ttl_s if self._ttl_s is None else min(self._ttl_s, ttl_s)
         if len(page.tools) > MAX_TOOLS:
-            self._warn(f"the list of tools is cut short: a server may have {MAX_TOOLS} tools")
+            self.warn(f"the list of tools is cut short: a server may have {MAX_TOOLS} tools")
             return page.tools[:MAX_TOOLS], None
-        # Some servers say "no more" with an empty cursor instead of none.
-        if not page.cursor:
+        # Up to 2025-11-25 some servers say "no more" with an empty cursor; from 2026-07-28 on it is one like any other.
+        if page.cursor is None or not (page.cursor or self._is_modern):
             return page.tools, None
         why = self._why_last(page.cursor)
         if why is not None:
-            self._warn(f"the list of tools is cut short: {why}")
+            self.warn(f"the list of tools is cut short: {why}")
             return page.tools, None
         self._cursors.add(page.cursor)
         return page.tools, page.cursor
@@ -195,12 +196,12 @@ class Listing:
     async def add(self, raw: Raw) -> None:
         """Take one listed tool, or warn of why not."""
         if len(raw) > MAX_TOOL_BYTES:
-            self._warn(f"a listed tool is larger than {MAX_TOOL_BYTES} bytes")
+            self.warn(f"a listed tool is larger than {MAX_TOOL_BYTES} bytes")
             return
         try:
             name = _decode_named(raw).name
         except DECODE_ERRORS:
-            self._warn("a listed tool has no name that can be read")
+            self.warn("a listed tool has no name that can be read")
             return
         if len(self.listed) < MAX_TOOLS and is_server_tool_name(name):
             self.listed[name] = None
@@ -210,7 +211,7 @@ class Listing:
             self._admit(name, raw)
             self.tools[name] = await self._tool_of(raw)
         except ToolError as error:
-            self._warn(f"tool {name[:128]!a} is left out: {error.why}")
+            self.warn(f"tool {name[:128]!a} is left out: {error.why}")
             # Of one that is listed twice the first reason counts.
             if name in self.listed and name not in self.tools:
                 self.left_out.setdefault(name, error.why)
@@ -304,7 +305,8 @@ class Listing:
             return f"a server may have {MAX_TOOLS} tools"
         return None
 
-    def _warn(self, why: str) -> None:
+    def warn(self, why: str) -> None:
+        """Add a warning; past `MAX_WARNINGS` they are counted."""
         if len(self.warnings) < MAX_WARNINGS:
             self.warnings.append(why)
         else:
@@ -351,7 +353,7 @@ def split_page(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     small = (
         value if isinstance(value, UnsetType) or len(value) < 1000 else UNSET for value in (page.kind, page.ttl_ms)
     )
-    cursor = page.cursor[: MAX_CURSOR_CHARS + 1] if page.cursor else None
+    cursor = None if page.cursor is None else page.cursor[: MAX_CURSOR_CHARS + 1]
     return msgspec.json.encode(_CutPage(spans, cursor, *small)), b""
 
 

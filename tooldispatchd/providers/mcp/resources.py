@@ -144,7 +144,7 @@ def resource_tools(*, has_resources: bool, prompts: list[Prompt] | None) -> list
     return [*tools, tool]
 
 
-def read_prompts(result: Raw) -> tuple[list[Prompt], str | None] | None:
+def read_prompts(result: Raw, *, is_modern: bool = False) -> tuple[list[Prompt], str | None] | None:
     """One page of `prompts/list`: its prompts, without those that cannot be read, and the cursor of the next page.
 
     None where the page cannot be read, or is larger than `MAX_PAGE_BYTES`. Whoever asks for the pages stops after
@@ -157,9 +157,9 @@ def read_prompts(result: Raw) -> tuple[list[Prompt], str | None] | None:
     except DECODE_ERRORS:
         return None
     read = [_read_prompt(each) for each in page.prompts[:MAX_PROMPTS]]
-    # One that is too long to be sent back ends the list, as none does.
-    cursor = page.cursor if page.cursor and len(page.cursor) <= MAX_CURSOR_CHARS else None
-    return [each for each in read if each is not None], cursor
+    # One that is too long to be sent back ends the list, as none does, and as an empty one does up to 2025-11-25.
+    is_last = page.cursor is None or not (page.cursor or is_modern) or len(page.cursor) > MAX_CURSOR_CHARS
+    return [each for each in read if each is not None], None if is_last else page.cursor
 
 
 def _read_prompt(raw: Raw) -> Prompt | None:

@@ -93,6 +93,19 @@ async def test_only_who_got_an_answer_is_flushed(autojump_clock: MockClock) -> N
         second.view.close()
 
 
+async def test_an_answer_with_which_the_session_leaves_the_server_is_flushed(autojump_clock: MockClock) -> None:
+    way = ScriptedServer("echo")
+    async with sharing(way) as shared:
+        leaving, staying = Session(shared), Session(shared)
+        await wait_all_tasks_blocked()
+        assert isinstance(begin(leaving.view, ECHO, b"{}", lambda _outcome: leaving.view.close()), PendingCall)
+        leaving.view.flush()
+        way.link_now.answer("the last one", 0)
+        await wait_all_tasks_blocked()
+        assert (leaving.flushed, staying.flushed) == (1, 0)
+        staying.view.close()
+
+
 async def test_a_call_that_takes_too_long_is_cancelled_and_nothing_else(autojump_clock: MockClock) -> None:
     way = ScriptedServer("echo")
     async with sharing(way) as shared:

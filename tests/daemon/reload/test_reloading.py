@@ -6,6 +6,7 @@ import pty
 import signal
 import socket
 import subprocess
+import sys
 import termios
 import threading
 from collections.abc import Iterator
@@ -236,6 +237,38 @@ def test_a_reload_that_is_applied_plans_open_sessions_anew(daemon: Reloadable) -
         refused = subprocess.run(words, capture_output=True, text=True, check=False)
         assert (refused.returncode, "config.toml" in refused.stderr) == (2, True)
     until(lambda: not daemon.running(str(MISBEHAVING)))
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_changed"),
+    [("", False), ("", True), ("shared = true", False), ("shared = true", True), ("shared = true\nlazy = true", False)],
+)
+@pytest.mark.parametrize("is_opening", [False, True])
+def test_a_call_at_a_server_is_answered_where_a_reload_is_applied_meanwhile(
+    daemon: Reloadable, tmp_path: Path, keys: str, *, is_changed: bool, is_opening: bool
+) -> None:
+    # The server opens, and answers, when the test has opened and closed these.
+    start, answer = tmp_path / "start", tmp_path / "answer"
+    os.mkfifo(start)
+    os.mkfifo(answer)
+    (tmp_path / "slow.py").write_text(
+        f"import sys\nsys.path.append({str(MISBEHAVING.parent)!r})\nfrom misbehaving import answer, calls, text\n"
+        "open(sys.argv[1]).read()\nfor call in calls():\n    open(sys.argv[2]).read()\n    answer(call, text('said'))\n"
+    )
+    args = json.dumps(["-I", "-S", str(tmp_path / "slow.py"), str(start), str(answer)])
+    docs = f"[mcp.docs]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n{keys}\n"
+    daemon.reload(docs + ECHO)
+    words = [*SERVE[:-1], "reload", "--apply", "--socket", str(daemon.path)]
+    with daemon.agent() as agent:
+        agent.call("1", "docs:echo", {})
+        if not is_opening:
+            start.open("w").close()
+        with (start if is_opening else answer).open("w"):
+            daemon.write(docs + ("trace = true\n" if is_changed else "") + DOUBLE)
+            subprocess.run(words, capture_output=True, check=True)
+        if is_opening:
+            answer.open("w").close()
+        assert agent.hear()["content"] == "said"
 
 
 def test_a_session_whose_profile_has_another_token_ends_where_a_reload_is_applied(daemon: Reloadable) -> None:

@@ -42,8 +42,8 @@ class SharedServer:
         self.is_settled = False
         self._over = over
         self._views: dict[View, None] = {}
-        # Views with calls that ended, or sent an update, since the last flush.
-        self.answered: dict[View, None] = {}
+        # Flush the sessions with calls that ended, or sent an update, since the last time: their views may have closed.
+        self.answered: dict[Callable[[], None], None] = {}
         # Views still to be told that the server has settled, or that its tools have changed.
         self._stale: dict[View, None] = {}
         self._is_telling = False
@@ -67,15 +67,14 @@ class SharedServer:
             return
         del self._views[view]
         self._stale.pop(view, None)
-        self.answered.pop(view, None)
         if not self._views:
             self._over(self)
             self._tree.end()
 
     def _batch_done(self) -> None:
         answered, self.answered = self.answered, {}
-        for view in answered:
-            view.flush_agent()
+        for flush in answered:
+            flush()
 
     def _settled(self) -> None:
         self.is_settled = True
@@ -117,7 +116,7 @@ class View:
     `flush_agent` after calls of this session were completed. `moved` is as of a `Keeper`.
     """
 
-    __slots__ = ("_changed", "_settled", "_shared", "flush_agent", "moved")
+    __slots__ = ("_changed", "_flush_agent", "_settled", "_shared", "moved")
 
     def __init__(
         self,
@@ -127,7 +126,7 @@ class View:
         changed: Callable[[], None],
         flush_agent: Callable[[], None],
     ) -> None:
-        self.flush_agent = flush_agent
+        self._flush_agent = flush_agent
         self.moved: Callable[[Fault | None], None] = ignore
         self._shared = shared
         self._changed = changed
@@ -171,7 +170,7 @@ class View:
         return self._shared.keeper.start(call)
 
     def _tells(self) -> None:
-        self._shared.answered[self] = None
+        self._shared.answered[self._flush_agent] = None
 
     def cancel(self, call: PendingCall, reason: str) -> None:
         """Give a call up."""
@@ -189,7 +188,7 @@ class View:
         """Release the server. Idempotent."""
         self._shared.remove(self)
         self._settled = None
-        self._changed = self.flush_agent = nothing
+        self._changed = self._flush_agent = nothing
         self.moved = ignore
 
 

@@ -60,6 +60,22 @@ async def test_a_whitelisted_server_that_is_down_at_hello_refuses_the_session(tm
         assert await agent.hear_all() == []
 
 
+async def test_who_comes_while_a_shared_server_is_away_has_its_tools(tmp_path: Path) -> None:
+    kit = Place(tmp_path / "kit")
+    async with served({"kit": kit.spec(restart="backoff", shared=True)}) as runtime, talking(runtime) as staying:
+        tools = await staying.tools()
+        kit.breaks()
+        await staying.ask("kit:die")
+        await until(lambda: len(kit.starts) == 2)
+        late = Talker(runtime)
+        ready = await late.hello()
+        assert (names_of(ready), len(ready["warnings"])) == (tools, 1)
+        assert code_in(await late.ask("kit:say")) == "server_unavailable"
+        kit.mended()
+        assert (await late.until_served("kit:say"))["content"] == "say"
+        await late.end_input()
+
+
 async def test_declared_tools_are_called_once_their_server_is_up(tmp_path: Path) -> None:
     kit = Place(tmp_path / "kit")
     kit.breaks()

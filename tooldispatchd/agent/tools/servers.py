@@ -328,7 +328,7 @@ class Servers:
             one.is_settled = True
             if one.kept is not None:
                 one.warnings += one.kept.offer.warnings
-                if one.is_unnamed and one.fault is None:
+                if one.is_unnamed and (one.fault is None or one.kept.offer.tools):
                     one.prefix = self._prefix(one, one.kept.offer.said_name)
             settled(one)
 

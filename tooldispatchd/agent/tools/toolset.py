@@ -216,6 +216,8 @@ class Toolset:
         elif kept is not None:
             for tool, detail in self._missing(server, kept).items():
                 self._refuse(kept, tool, detail)
+        if kept is not None and (fault is None or kept.offer.tools):
+            # A shared server that is opened anew has the tools that it had: it may come back with no other ones.
             hidden = self._offer(server, kept)
             self.warnings += [f"server {server.name}: {name} is hidden by another tool of that name" for name in hidden]
         self._place()

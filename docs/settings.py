@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import inspect as kinds
 
-from tooldispatchd.catalog import auditspec, policyspec, restspecs, specs, toolboxspecs, tracesspec
+from tooldispatchd.catalog import answerspec, auditspec, policyspec, restspecs, specs, toolboxspecs, tracesspec
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.hookspec import HookSpec
 from tooldispatchd.catalog.httpauthspec import HttpAuthSpec
@@ -33,6 +33,7 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         specs.ToolSpec,
         specs.ProcessSpec,
         specs.McpSpec,
+        answerspec.ServerAnswersSpec,
         specs.OAuthSpec,
         policyspec.QueueSpec,
         policyspec.SizedSpec,

@@ -59,6 +59,17 @@ def test_an_answer_in_its_kind_stays_as_it_is(text: str, kind: ContentKind) -> N
             "[text/x, 3 B]",
         ),
         ({"type": "resource_link", "uri": "file:///a", "name": "a"}, "[resource_link, file:///a]"),
+        (
+            {"type": "resource_link", "uri": "file:///a", "mimeType": None, "size": None, "title": 7},
+            "[resource_link, file:///a]",
+        ),
+        (
+            {"type": "resource", "resource": {"text": "read me", "uri": None, "mimeType": None}, "_meta": None},
+            "read me",
+        ),
+        ({"type": "resource", "resource": {"uri": "file:///a", "mimeType": None, "blob": "AAAA"}}, "[resource, 3 B]"),
+        ({"type": "image", "data": "AAA=", "mimeType": None, "annotations": None}, "[image, 2 B]"),
+        ({"type": "text", "text": "hi", "uri": None, "resource": None, "annotations": None}, "hi"),
         ({"type": "dance", "steps": [1, 2]}, "[dance, 30 B]"),
         ({"type": "image", "data": 7}, "[image, 25 B]"),
     ],

@@ -129,6 +129,25 @@ def test_an_answer_of_another_type_is_not_delivered(tmp_path: Path) -> None:
     assert (fault["error"], fault["ran"]) == ("invalid_output", "maybe")
 
 
+def test_an_answer_that_breaks_a_document_is_given_with_a_warning(tmp_path: Path) -> None:
+    def respond(request: bytes) -> Iterator[bytes]:
+        yield answer(b"", status="201 Created")
+
+    made = {"description": "made", "content": {"application/json": {"schema": {"type": "object"}}}}
+    document = {
+        "openapi": "3.0.0",
+        "info": {"title": "things", "version": "1"},
+        "paths": {"/things": {"post": {"operationId": "make", "responses": {"201": made}}}},
+    }
+    (tmp_path / "things.json").write_text(json.dumps(document))
+    config = '[openapi.o]\nspec = "things.json"\nbase_url = "{url}"\n'
+    with serving(tmp_path, respond, config) as (daemon, _), daemon.agent() as agent:
+        hello(agent, meta=True)
+        heard = agent.ask("o_make", {})
+    assert (heard["content"], heard["is_error"]) == ("null", False)
+    assert "null is not of type" in heard["meta"]["warnings"][0]
+
+
 def test_an_api_that_hangs_costs_one_call_and_its_connection_is_closed(tmp_path: Path) -> None:
     def respond(_request: bytes) -> Iterator[bytes]:
         yield b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"

@@ -10,7 +10,7 @@ An answer that a checker has made comes from there as an `AnswerHead`, with cont
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
 from tooldispatchd.calls.outcome import Answer, UnreadableError, utf8_size
 from tooldispatchd.wire.heavy import QUOTED_BYTES, content_of, quoted
@@ -34,19 +34,20 @@ AS_JSON: Final = Wanted()
 
 
 class _Resource(msgspec.Struct):
-    text: str | UnsetType = UNSET
-    blob: str | UnsetType = UNSET
-    uri: str = ""
-    mime_type: str = msgspec.field(default="", name="mimeType")
+    text: object = None
+    blob: object = None
+    mime_type: object = msgspec.field(default=None, name="mimeType")
 
 
 class _Part(msgspec.Struct):
+    """A part whose optional fields may be null, or anything where its type is not known."""
+
     type: str
-    text: str | UnsetType = UNSET
-    data: str | UnsetType = UNSET
-    mime_type: str = msgspec.field(default="", name="mimeType")
-    uri: str = ""
-    resource: _Resource | UnsetType = UNSET
+    text: object = None
+    data: object = None
+    mime_type: object = msgspec.field(default=None, name="mimeType")
+    uri: object = None
+    resource: _Resource | None = None
 
 
 class _AnyPart(msgspec.Struct):
@@ -104,7 +105,7 @@ def rendered(answer: Answer, kind: ContentKind) -> Answer:
         return answer
     made = (of_text if answer.kind is ContentKind.TEXT else of_json)(answer.content, kind)
     beside = {"is_error": answer.is_error, "details": answer.details, "is_shortened": answer.is_shortened}
-    return msgspec.structs.replace(made, **beside)
+    return msgspec.structs.replace(made, **beside, warning=answer.warning)
 
 
 def given_bytes(answer: Answer, kind: ContentKind) -> int:
@@ -125,6 +126,7 @@ class AnswerHead(msgspec.Struct, frozen=True):
     value: str | None
     largest_part: int
     details: bytes | None
+    warning: str | None
 
 
 def written(answer: Answer) -> tuple[AnswerHead, bytes, bytes]:
@@ -140,6 +142,7 @@ def written(answer: Answer) -> tuple[AnswerHead, bytes, bytes]:
         value=None if answer.value is None or len(answer.value) > MAX_VALUE_BYTES else answer.value,
         largest_part=answer.largest_part,
         details=None if answer.details is None else bytes(answer.details),
+        warning=answer.warning,
     )
     return head, text, bytes(answer.blocks) if isinstance(answer.blocks, Raw) else b""
 
@@ -157,6 +160,7 @@ def read_answer(head: AnswerHead, content: bytearray, parts: bytearray) -> Answe
         value=head.value,
         largest_part=head.largest_part,
         details=None if head.details is None else Raw(head.details),
+        warning=head.warning,
     )
 
 
@@ -172,19 +176,18 @@ def _text_of(part: _Part, size: int) -> str:
     """The part as a model should read it; `size` is that of the whole part, where its data is not known."""
     if part.type == "text" and isinstance(part.text, str):
         return part.text
-    if isinstance(part.resource, _Resource):
-        resource = part.resource
+    resource = part.resource
+    if resource is not None:
         if isinstance(resource.text, str):
             return resource.text
-        kind = resource.mime_type or "resource"
-        return f"[{kind}, {size_of(_bytes_in(resource.blob, size))}]"
+        return f"[{resource.mime_type or 'resource'}, {size_of(_bytes_in(resource.blob, size))}]"
     if part.type == "resource_link":
         return f"[resource_link, {part.uri}]"
     return f"[{part.mime_type or part.type}, {size_of(_bytes_in(part.data, size))}]"
 
 
-def _bytes_in(data: str | UnsetType, otherwise: int) -> int:
-    if isinstance(data, UnsetType):
+def _bytes_in(data: object, otherwise: int) -> int:
+    if not isinstance(data, str):
         return otherwise
     return len(data) * _BYTES // _CHARS - data[-2:].count("=")
 

@@ -23,7 +23,8 @@ class Answer(msgspec.Struct, frozen=True):
 
     `kind` says what the content is; of `BLOCKS` the parts are a JSON list, of which the largest has so many bytes.
     `value` is the result as JSON where the content is another text of it. `details`, a JSON object, are for the agent's
-    runtime. One that `is_shortened` says something else in its place, since it was too long.
+    runtime. One that `is_shortened` says something else in its place, since it was too long. `warning` says what is
+    wrong with one that is given all the same.
     """
 
     content: str | QuotedText
@@ -34,6 +35,7 @@ class Answer(msgspec.Struct, frozen=True):
     value: str | None = None
     details: Raw | None = None
     is_shortened: bool = False
+    warning: str | None = None
 
     @property
     def size(self) -> int:
@@ -112,4 +114,5 @@ def log_fields(outcome: Outcome) -> dict[str, object]:
     """The log fields of a call's end; `fault` is the code of a fault of the daemon, `bytes` the size of the answer."""
     if isinstance(outcome, Fault):
         return {"is_error": True, "fault": outcome.code.value, "bytes": utf8_size(outcome.content())}
-    return {"is_error": outcome.is_error, "bytes": outcome.size}
+    warned = {} if outcome.warning is None else {"warning": outcome.warning}
+    return {"is_error": outcome.is_error, "bytes": outcome.size, **warned}

@@ -3,12 +3,17 @@
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
+from tooldispatchd.calls.outcome import Answer
 from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.wire.faults import Code, Fault
 
 # The sentence has this many characters of violations: as a rule all, never a page. The list has the rest.
 MAX_DETAIL: Final = 1_000
+# An answer in a fault: enough to go on with, and twice the end of a program's output.
+MAX_ANSWER_BYTES: Final = 8 * 1024
 
 
 def fault_of(code: Code, check: Check, value: object) -> Fault:
@@ -26,3 +31,11 @@ def fault_at(code: Code, violations: Sequence[Violation]) -> Fault:
             break
         detail = f"{detail}; {sentence}"
     return Fault(code, detail, {"violations": [{"path": each.path, "message": each.message} for each in violations]})
+
+
+def with_answer(fault: Fault, answer: Answer) -> Fault:
+    """The fault with the answer that broke its schema: the call has run, and nobody gets it otherwise."""
+    text = str(answer.content)
+    beginning = text[:MAX_ANSWER_BYTES].encode()[:MAX_ANSWER_BYTES].decode(errors="ignore")
+    told = beginning if len(beginning) == len(text) else f"{beginning}…"
+    return msgspec.structs.replace(fault, extras={**fault.extras, "answer": told})

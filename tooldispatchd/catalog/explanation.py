@@ -405,6 +405,10 @@ def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:
     start_s, call_s = spec.handshake_s or limits.handshake_s, spec.call_s or limits.call_s
     end = ", which then is cancelled alone" if spec.on_timeout == "cancel" or spec.shared else ""
     yield f"limits: {start_s:g} s to start, {call_s:g} s a call{end}"
+    if spec.reset_timeout_on_progress:
+        yield f"progress: begins the limit of a call anew, up to {spec.max_call_s:g} s in all"
+    if spec.output_check == "warn":
+        yield "answers that break their schema: given, with a warning"
     if spec.cwd == WORKSPACE:
         yield "works in: the session's workspace"
     if spec.meta:

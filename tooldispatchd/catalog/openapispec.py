@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
+from tooldispatchd.catalog.answerspec import OutputCheck
 from tooldispatchd.catalog.restspecs import RestApiSpec, RestMethod
 from tooldispatchd.catalog.secrecy import Secret
 from tooldispatchd.catalog.speckinds import NAME_PATTERN, SomeWord
@@ -42,6 +43,9 @@ class OpenApiSpec(RestApiSpec, frozen=True, kw_only=True):
     """Never these operations, as in `operations`, nor what is at these paths, which begin with a slash."""
     prefix: ApiPrefix | None = None
     """What stands before the tools' names, with an underscore; by default the table's name. `""` is none."""
+    output_check: OutputCheck = "warn"
+    """What is done where an answer breaks what the document says: by default it is given, with a warning in `meta` and
+    in the log. With `strict` the call has failed (`invalid_output`), and the fault carries the answer."""
     flatten: bool = False
     """With `true` a JSON body that is a flat record is merged into the parameters; by default it is the field
     `body`."""

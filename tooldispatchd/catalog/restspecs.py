@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from tooldispatchd.catalog.answerspec import OutputCheck
 from tooldispatchd.catalog.policyspec import PriorityWord
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
 from tooldispatchd.catalog.speckinds import (
@@ -151,6 +152,9 @@ class RestApiSpec(Spec, frozen=True, kw_only=True):
     """What its tools touch, see [policy](#policy). Those that only read share it, by method or by `annotations`."""
     breaker: BreakerText | None = None
     """The [breaker](#policy) that its tools have together."""
+    output_check: OutputCheck = "strict"
+    """With `warn` an answer that breaks a tool's type is given all the same, with a warning in `meta` and in the log;
+    by default the call has failed (`invalid_output`), and the fault carries the answer."""
     redact: bool = False
     """With `true` [known secrets](security.md#secrets) are masked in what its tools answer."""
     cache: CacheTime | dict[str, CacheTime] | None = None

@@ -21,6 +21,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from tooldispatchd.catalog.answerspec import ServerAnswersSpec
 from tooldispatchd.catalog.auditspec import AuditSpec
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.hookspec import HookSpec
@@ -182,7 +183,7 @@ class OAuthSpec(Spec, frozen=True, kw_only=True):
     """The port of the loopback redirect, where the client is registered with a fixed one."""
 
 
-class McpSpec(PolicySpec, frozen=True, kw_only=True):
+class McpSpec(ServerAnswersSpec, frozen=True, kw_only=True):
     """`[mcp.NAME]`: an MCP server of its own for each agent that uses it; exactly one of `command` and `url`.
 
     Where a tool or an agent uses a server, such a table may also stand in the place of a binding's name. The program of

@@ -22,6 +22,8 @@ from tooldispatchd.forked.libc import load
 
 # Its tags choose operations, which have their own.
 _SHARED: Final = frozenset(field.name for field in msgspec.structs.fields(RestApiSpec)) - {"tags"}
+# What `OpenApiSpec` says otherwise than a table of `[rest]`: it promises less than who writes a type by hand.
+_DEFAULTS: Final[Table] = {"output_check": "warn"}
 _NO_SUCH: Final = "there is no such API in [openapi]"
 
 
@@ -39,7 +41,7 @@ def take_openapis(table: Table, environ: Mapping[str, str]) -> MadeTools:
         adapted = _adapted(name, own, environ)
         problems += [msgspec.structs.replace(each, path=(*path, *each.path)) for each in adapted.problems]
         problems += _clashes(path, name, adapted, apis=apis, tools=tools)
-        apis[name] = {key: value for key, value in own.items() if key in _SHARED} | adapted.api
+        apis[name] = _DEFAULTS | {key: value for key, value in own.items() if key in _SHARED} | adapted.api
         places["rest", name] = path
         for key in own:
             places["rest", name, key] = (*path, key)

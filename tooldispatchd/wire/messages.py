@@ -270,13 +270,12 @@ class QuotedText:
 
 
 class CallMeta(msgspec.Struct, frozen=True):
-    """What a call took, for agents that asked with `meta` in `hello`.
+    """What a call took, for agents that asked with `meta` in `hello`; sizes are of the input and of `content`.
 
-    `latency_ms` from the request's line to its answer, of which it waited `queued_ms`; `kind` is how the tool runs, and
-    `provider` what runs it (a server's name, else the kind); the sizes are those of the input and of `content`. An
-    answer that was `cached` is another call's, made `age_ms` before. `child` is the session, by its number in the log,
-    of the agent that the call started with a channel of its own; of a chain the last one's. `dropped` are JSON pointers
-    into the input, to the nulls that were taken as left out.
+    `latency_ms` is from the request to its answer, of which it waited `queued_ms`. `provider` is a server's name, else
+    the `kind`. A `cached` answer is another call's, made `age_ms` before. `child` is the session of the agent that the
+    call started, of a chain the last one's. `dropped` are JSON pointers to nulls of the input that were taken as left
+    out; `warnings` say what is wrong with an answer that is given all the same.
     """
 
     latency_ms: float
@@ -289,6 +288,7 @@ class CallMeta(msgspec.Struct, frozen=True):
     age_ms: int | UnsetType = UNSET
     child: int | UnsetType = UNSET
     dropped: list[str] | UnsetType = UNSET
+    warnings: list[str] | UnsetType = UNSET
 
 
 class Beside(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from tooldispatchd.calls.content import Wanted
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import compile_check
 from tooldispatchd.providers.mcp.content import found_in, job_for, outcome_of, read_large
@@ -76,7 +77,13 @@ def said(text: str) -> bytes:
         (b'{"content":[{"type":"hologram","text":"x"}]}', '[{"type":"hologram","text":"x"}]'),
         (b'{"content":[{"type":"text","text":5}]}', '[{"type":"text","text":5}]'),
         (b'{"content":[7,"x",null]}', '[7,"x",null]'),
-        (b'{"content":[],"structuredContent":{"n":1}}', ""),
+        (b'{"content":[],"structuredContent":{"n":1}}', '{"n":1}'),
+        (b'{"content":null,"structuredContent":{"n":1}}', '{"n":1}'),
+        (b'{"structuredContent":[1]}', "[1]"),
+        (b'{"content":[{"type":"text","text":" "}],"structuredContent":{"n":1}}', '{"n":1}'),
+        (b'{"content":[{"type":"text","text":"one"}],"structuredContent":{"n":1}}', "one"),
+        (b'{"content":{"type":"text","text":"x"}}', "x"),
+        (b'{"content":"x"}', "x"),
         (b'{"content":[],"resultType":"complete","isError":null}', ""),
     ],
 )
@@ -103,11 +110,64 @@ def test_structured_content_that_breaks_its_schema_is_invalid_output(result: byt
 
 
 @pytest.mark.parametrize(
+    ("result", "answer"),
+    [
+        (b'{"structuredContent":{"n":"x"},"content":[{"type":"text","text":"n is x"}]}', '{"n":"x"}'),
+        (b'{"content":[{"type":"text","text":"n is x"}]}', "n is x"),
+        (b'{"structuredContent":{"n":1e400}}', '{"n":1e400}'),
+        (b'{"structuredContent":"' + "ä".encode() * 8_000 + b'"}', '"' + "ä" * 4_095 + "…"),
+    ],
+)
+def test_an_answer_that_breaks_its_schema_is_in_the_fault(result: bytes, answer: str) -> None:
+    outcome = typed(result)
+    assert isinstance(outcome, Fault)
+    assert outcome.extras["answer"] == answer
+
+
+@pytest.mark.parametrize("kind", ContentKind)
+@pytest.mark.parametrize(
+    ("result", "content"),
+    [
+        (b'{"structuredContent":{"n":"x"},"content":[]}', '{"n":"x"}'),
+        (b'{"content":[{"type":"text","text":"n is x"}]}', "n is x"),
+    ],
+)
+def test_with_warnings_an_answer_that_breaks_its_schema_is_given(
+    result: bytes, content: str, kind: ContentKind
+) -> None:
+    server = msgspec.structs.replace(SERVER, warns_of_outputs=True)
+    outcome = outcome_of(Incoming(id=1, result=Raw(result)), TYPED, server, Wanted(kind))
+    assert isinstance(outcome, Answer)
+    assert (outcome.content, outcome.is_error) == (content, False)
+    assert outcome.warning is not None
+    assert "output schema" in outcome.warning
+
+
+def test_a_checker_tells_the_warning_too() -> None:
+    server = msgspec.structs.replace(SERVER, warns_of_outputs=True)
+    line = b'{"jsonrpc":"2.0","id":1,"result":{"structuredContent":{"n":"x"}}}'
+    reply, content, parts = read_large(job_for(server, 1, TYPED), bytearray(line))
+    outcome = found_in(reply, bytearray(content), bytearray(parts), line)
+    assert isinstance(outcome, Answer)
+    assert outcome.warning is not None
+
+
+def test_a_declared_type_stays_strict() -> None:
+    server = msgspec.structs.replace(SERVER, warns_of_outputs=True)
+    tool = msgspec.structs.replace(TYPED, result=Result.TYPED)
+    outcome = outcome_of(Incoming(id=1, result=Raw(b'{"structuredContent":{"n":"x"}}')), tool, server)
+    assert isinstance(outcome, Fault)
+    assert outcome.code is Code.INVALID_OUTPUT
+
+
+@pytest.mark.parametrize(
     ("result", "content"),
     [
         (b'{"isError":true,"content":[{"type":"text","text":"no"}]}', "no"),
         (b'{"isError":true,"structuredContent":{"why":"no"}}', '{"why":"no"}'),
         (b'{"isError":true,"structuredContent":null,"content":[{"type":"text","text":"no"}]}', "no"),
+        (b'{"isError":true,"structuredContent":{},"content":[{"type":"text","text":"no"}]}', "no"),
+        (b'{"isError":true,"structuredContent":{"n":1},"content":[{"type":"text","text":"no"}]}', "no"),
         (b'{"isError":"yes"}', ""),
     ],
 )
@@ -121,8 +181,6 @@ def test_a_tools_own_error_is_passed_on_unchecked(result: bytes, content: str) -
         b"null",
         b"[]",
         b'"x"',
-        b'{"content":{}}',
-        b'{"content":"x"}',
         b'{"content":[{"type":"text","text":"\xff"}]}',
         b'{"resultType":"input_required"}',
         b'{"resultType":"input_required","inputRequests":{"a":1}}',

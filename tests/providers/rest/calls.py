@@ -40,7 +40,13 @@ class Caller:
         return self.wires.wire(self._catalog.apis[api], self._max_bytes)
 
     async def outcome(
-        self, values: object = None, *, name: str = "t", wanted: Wanted = AS_JSON, max_content_bytes: int = MIB
+        self,
+        values: object = None,
+        *,
+        name: str = "t",
+        wanted: Wanted = AS_JSON,
+        max_content_bytes: int = MIB,
+        warns: bool = False,
     ) -> Outcome:
         tool = self._catalog.tools[name]
         assert tool.rest is not None
@@ -49,6 +55,7 @@ class Caller:
             self.wire(tool.rest.api),
             output=tool.output,
             max_content_bytes=max_content_bytes,
+            warns=warns,
             wanted=wanted,
             share=self.share,
             checkers=IN_PLACE,

@@ -159,6 +159,41 @@ async def test_an_answer_is_checked_against_the_declared_type() -> None:
     async with calling_at(says(b'{"a": "x"}'), {}, tool=tool) as (caller, _):
         fault = await caller.fault()
     assert fault.code is Code.INVALID_OUTPUT
+    assert fault.extras["answer"] == '{"a":"x"}'
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type", "content"),
+    [
+        (b"", "application/json", "null"),
+        (b'{"a": "7"}', "application/json", '{"a":"7"}'),
+        (b"a,b\n1,2\n", "text/csv", '"a,b\\n1,2\\n"'),
+        (b"OK", "application/json", '"OK"'),
+        (b"\x89PNG", "image/png", '[{"type":"image","data":"iVBORw==","mimeType":"image/png"}]'),
+    ],
+)
+async def test_with_warnings_an_answer_that_breaks_the_type_is_given(
+    body: bytes, media_type: str, content: str
+) -> None:
+    async with calling_at(says(body, media_type), {}, tool={"type": "{} -> {a: int}"}) as (caller, _):
+        answer = await caller.answer(warns=True)
+    assert answer.content == content
+    assert answer.warning is not None
+    assert "type" in answer.warning
+
+
+async def test_json_in_a_text_is_the_value_that_the_type_needs() -> None:
+    async with calling_at(says(b'{"a": 1}', "text/plain"), {}, tool={"type": "{} -> {a: int}"}) as (caller, _):
+        answer = await caller.answer()
+    assert (answer.content, answer.warning) == ('{"a":1}', None)
+
+
+async def test_json_that_cannot_be_read_is_a_text_and_says_why() -> None:
+    async with calling_at(says(b'{"a": 1e400}', "application/json"), {}, tool={"type": "{} -> json"}) as (caller, _):
+        answer = await caller.answer()
+    assert answer.content == '"{\\"a\\": 1e400}"'
+    assert answer.warning is not None
+    assert "out of range" in answer.warning
 
 
 async def test_a_tool_that_gives_a_text_gives_any_body_as_one() -> None:

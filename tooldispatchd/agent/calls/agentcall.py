@@ -225,8 +225,8 @@ class AgentCall(Call):
         """What the agent knows it by, now."""
         return {"job" if self.key is self.job else "id": self.known_as}
 
-    def meta(self, bytes_out: int) -> CallMeta | None:
-        """Times and sizes, at its end; None for a call that no tool was found for, or whose agent did not ask."""
+    def meta(self, bytes_out: int, warning: str | None = None) -> CallMeta | None:
+        """Times and sizes, at its end, and a warning; None where no tool was found, or the agent did not ask."""
         if self.plan is None or not self._calls.machine.asked.meta:
             return None
         now, machine = trio.current_time(), self.machine
@@ -235,4 +235,6 @@ class AgentCall(Call):
         meta = self.plan.meta(now - machine.started_at, queued_s, **sizes, dropped=self.dropped)
         if self.lookup is not None and self.lookup.age_s is not None:
             meta = msgspec.structs.replace(meta, cached=True, age_ms=round(self.lookup.age_s * 1000))
+        if warning is not None:
+            meta = msgspec.structs.replace(meta, warnings=[warning])
         return meta if self.child is None else msgspec.structs.replace(meta, child=self.child)

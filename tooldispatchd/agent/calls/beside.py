@@ -37,7 +37,8 @@ def beside_of(
     if isinstance(outcome, Fault):
         return Beside(meta, kind=None if kind is None else ContentKind.JSON)
     value: Raw | UnsetType = UNSET
-    if machine.asked.value and gives_json and not (outcome.is_error or outcome.is_shortened):
+    is_value = outcome.value is not None or outcome.kind is ContentKind.JSON
+    if machine.asked.value and gives_json and is_value and not (outcome.is_error or outcome.is_shortened):
         value = value_of(outcome.content if outcome.value is None else outcome.value)
     details = outcome.details if machine.asked.details and outcome.details is not None else UNSET
     return Beside(

@@ -500,8 +500,8 @@ class InFlight:
             self.jobs.forget(call.job)
         is_fault = isinstance(outcome, Fault)
         content = content_in(outcome)
-        is_error = True if isinstance(outcome, Fault) else outcome.is_error
-        meta = call.meta(utf8_size(content))
+        is_error, warning = (True, None) if isinstance(outcome, Fault) else (outcome.is_error, outcome.warning)
+        meta = call.meta(utf8_size(content), warning)
         beside = beside_of(outcome, kind, self._machine, gives_json=call.gives_json, meta=meta)
         self._machine.answer(call.id, content, is_error=is_error, fault=is_fault, beside=beside)
         if size > NOTABLE_BYTES:

@@ -55,6 +55,7 @@ class RestPlan(TaskPlan):
             self._wire,
             output=self._output,
             max_content_bytes=max_content_bytes,
+            warns=self._api.spec.output_check == "warn",
             wanted=call.wanted,
             share=call.context.channel.share,
             checkers=self._runtime.services.checkers,

@@ -35,7 +35,7 @@ from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit, audit_
 from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.order import group_size
-from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.wire.faults import Code, Fault
@@ -60,6 +60,7 @@ class Session:
         "_runtime",
         "_spec",
         "_tree",
+        "_warned",
         "answered",
         "audit",
         "events",
@@ -108,6 +109,7 @@ class Session:
         self._questions: Questions | None = None
         self._tree: TaskTree | None = None
         self._is_forced = self._has_opened = False
+        self._warned: set[str] = set()  # tools of which the log has a warning: each call of one gives the same
         self._spec = spec  # by what its `hello` has narrowed the profile
         # What is left of generations that it was of; and what gives the one that it is to be of once it has opened.
         self._formers: Formers | None = None
@@ -356,6 +358,9 @@ class Session:
         if self._formers is not None and isinstance(call, AgentCall):
             self._formers.note_end(call)
         note_ended(self, self._runtime.state, call, outcome, took_s=took_s, plan=plan)
+        if plan is not None and isinstance(outcome, Answer) and outcome.warning and plan.name not in self._warned:
+            self._warned.add(plan.name)
+            self._log.warning("answer given with a warning", tool=plan.name, provider=plan.provider)
         if self._log.logs_calls:
             self._log.debug("call answered", **fields_of(call, outcome, took_s=took_s, plan=plan))
 

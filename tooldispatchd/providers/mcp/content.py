@@ -1,11 +1,12 @@
 """A server's answer to a call as the call's outcome (docs/mcp.md, "What an agent is told").
 
-`structuredContent` where the tool declares an output schema (checked), else the text of a lone text block, else the
-content blocks as a JSON array, unless the call wants them as a text or as parts (`calls.content`). A tool whose type
-the configuration declares gives a value of that type: it is `structuredContent`, else what a lone text block says as
-JSON, else, for the type `string`, that text itself.
+`structuredContent` where the tool declares an output schema (checked) or no block says anything, else the text of a
+lone text block, else the content blocks as a JSON array, unless the call wants them as a text or as parts
+(`calls.content`). A tool whose type the configuration declares gives a value of that type: it is `structuredContent`,
+else what a lone text block says as JSON, else, for the type `string`, that text itself.
 
-A wrong answer is a fault at once: no better one will come. Unknown kinds of blocks are passed on as they are. A server
+An answer that breaks its schema is a fault that carries it, or with `output_check = "warn"` an answer with a warning:
+no better one will come. Unknown kinds of blocks are passed on as they are. A server
 that must know more first (MCP 2026-07-28, `input_required`) has given no outcome yet; what it needs is given instead.
 
 A message that is too large, or an answer that is too costly to check, for the dispatch thread is read by a checker:
@@ -30,7 +31,7 @@ from tooldispatchd.calls.content import (
     written,
 )
 from tooldispatchd.calls.outcome import Answer, Outcome, UnreadableError
-from tooldispatchd.calls.violations import fault_at, fault_of
+from tooldispatchd.calls.violations import fault_at, fault_of, with_answer
 from tooldispatchd.catalog.schemas import ACCEPT, Check, check_of
 from tooldispatchd.catalog.violations import Violation
 from tooldispatchd.providers.mcp.greeting import is_complete
@@ -147,9 +148,7 @@ def _read(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted) -> Out
         return failed(server, f"its answer is no result of {tool.method}") if said is None else said
     # Anything but a plain no counts as an error: a failure must not pass for a success.
     is_error = not isinstance(result.is_error, UnsetType) and bytes(result.is_error) not in {b"false", b"null"}
-    outcome = _answer_of(result, tool, wanted.kind, is_error=is_error)
-    if outcome is None:
-        return failed(server, "its content is not a list")
+    outcome = _answer_of(result, tool, server, wanted.kind, is_error=is_error)
     if wanted.details and isinstance(outcome, Answer):
         outcome = msgspec.structs.replace(outcome, details=_details(result))
     return outcome
@@ -164,27 +163,59 @@ def _own_error(error: Raw, server: Server) -> Outcome:
     return Answer(_compact(Raw(_encode({key: said[key] for key in ERROR_MEMBERS if key in said}))), is_error=True)
 
 
-def _answer_of(result: _Result, tool: McpTool, kind: ContentKind, *, is_error: bool) -> Outcome | None:
-    """The answer that a result is; None where its content is no list."""
-    value: Outcome | None = None
-    if tool.output is not None and not is_error:
-        value = _checked(result, tool, tool.output)
-    elif tool.output is not None and isinstance(result.structured, Raw) and bytes(result.structured) != b"null":
-        value = Answer(_compact(result.structured), is_error)
-    # Nobody else pays for looking at them.
-    parts = None if kind is ContentKind.JSON else _parts_in(result.content)
-    if isinstance(value, Fault) or (value is not None and (kind is not ContentKind.BLOCKS or parts is None)):
+def _answer_of(result: _Result, tool: McpTool, server: Server, kind: ContentKind, *, is_error: bool) -> Outcome:
+    """The answer that a result is: by the tool's output schema, else what its content says, else its value."""
+    structured = None
+    if isinstance(result.structured, Raw) and bytes(result.structured) != b"null":
+        structured = Answer(_compact(result.structured), is_error)
+    if is_error or tool.output is None:
+        if structured is not None and _is_blank(result.content):
+            return structured
+        return _shown(result.content, kind, is_error=is_error)
+    value = _checked(result, tool, tool.output)
+    if isinstance(value, Fault):
+        answer = structured or _shown(result.content, kind, is_error=False)
+        if not server.warns_of_outputs or tool.result is not Result.LISTED:
+            return with_answer(value, answer)
+        value = msgspec.structs.replace(answer, warning=f"it breaks the tool's output schema: {value.detail}")
+        if structured is None:
+            return value
+    if kind is not ContentKind.BLOCKS:
         return value
-    if parts is not None:
-        answer = of_parts(parts, kind, is_error=is_error)
-        # They are what the server shows of the value.
-        return answer if value is None else msgspec.structs.replace(answer, value=str(value.content))
-    return _said(result.content, is_error=is_error)
+    # They are what the server shows of the value.
+    shown = _shown(result.content, kind, is_error=False)
+    if shown.blocks is None:
+        return value
+    return msgspec.structs.replace(shown, value=str(value.content), warning=value.warning)
 
 
-def _parts_in(content: Raw | UnsetType) -> Raw | None:
-    """The content blocks, if there are any."""
-    return content if isinstance(content, Raw) and _compact(content) not in EMPTY else None
+def _listed(content: Raw | UnsetType) -> str:
+    """The content blocks as a compact JSON list, also where there is one block, or a text, in the place of a list."""
+    written = "[]" if isinstance(content, UnsetType) else _compact(content)
+    if written.startswith("[") or written == "null":
+        return written
+    if written.startswith("{"):
+        return f"[{written}]"
+    text = written if written.startswith('"') else f'"{written}"'
+    return f'[{{"type":"text","text":{text}}}]'
+
+
+def _is_blank(content: Raw | UnsetType) -> bool:
+    """Whether there are no blocks, or nothing but blank texts."""
+    listed = _listed(content)
+    texts = _texts_in(listed)
+    return listed in EMPTY or (texts is not None and not any(each.text.strip() for each in texts))
+
+
+def _shown(blocks: Raw | UnsetType, kind: ContentKind, *, is_error: bool) -> Answer:
+    """The content blocks as that kind of content: as JSON the text of a lone text block, else the blocks."""
+    content = _listed(blocks)
+    if content in EMPTY:
+        return Answer("", is_error, kind=ContentKind.TEXT)
+    if kind is not ContentKind.JSON:
+        return of_parts(content.encode(), kind, is_error=is_error)
+    text = _lone_text(content)
+    return Answer(content, is_error) if text is None else Answer(text, is_error, kind=ContentKind.TEXT)
 
 
 def _details(result: _Result) -> Raw | None:
@@ -192,7 +223,7 @@ def _details(result: _Result) -> Raw | None:
     fields = {
         name: value
         for name, value in (("_meta", result.meta), ("structuredContent", result.structured))
-        if isinstance(value, Raw)
+        if isinstance(value, Raw) and bytes(value) != b"null"
     }
     omitted = [name for name, value in fields.items() if len(value) > MAX_DETAIL_BYTES]
     kept = {name: Raw(_compact(value).encode()) for name, value in fields.items() if name not in omitted}
@@ -204,7 +235,10 @@ def _checked(result: _Result, tool: McpTool, output: Check) -> Outcome:
     structured, content = result.structured, result.content
     value: object = None
     if not isinstance(structured, UnsetType) and (tool.result is Result.LISTED or bytes(structured) != b"null"):
-        value = _decode(structured)
+        try:
+            value = _decode(structured)
+        except msgspec.DecodeError as error:
+            return _invalid(f"structuredContent cannot be read: {error}")
     elif tool.result is Result.LISTED:
         return _invalid("structuredContent is missing, though the tool declares an output schema")
     elif isinstance(content, Raw) and (text := _lone_text(content)) is not None:
@@ -229,24 +263,20 @@ def _invalid(why: str) -> Fault:
     return fault_at(Code.INVALID_OUTPUT, [Violation("", why)])
 
 
-def _said(content: Raw | UnsetType, *, is_error: bool) -> Answer | None:
-    """The text of a lone text block, else the blocks as they came; None where they are no list."""
-    text = "" if isinstance(content, UnsetType) else _lone_text(content)
-    if text is None:
-        blocks = _compact(content)  # type: ignore[arg-type]  # it is there, or it would be no text at all
-        if blocks not in EMPTY:
-            return Answer(blocks, is_error) if blocks.startswith("[") else None
-    return Answer(text or "", is_error, kind=ContentKind.TEXT)
-
-
-def _lone_text(content: Raw) -> str | None:
-    """The text of the one block that there is; None where there are others."""
+def _texts_in(content: Raw | str) -> list[_Text] | None:
+    """The blocks where all of them are texts."""
     try:
         texts = _decode_texts(content)
     except DECODE_ERRORS:
         # Not all of them are text blocks, or not all can be decoded; the latter shows again where they are encoded.
         return None
-    return texts[0].text if len(texts) == 1 and texts[0].type == "text" else None
+    return texts if all(each.type == "text" for each in texts) else None
+
+
+def _lone_text(content: Raw | str) -> str | None:
+    """The text of the one block that there is; None where there are others."""
+    texts = _texts_in(content)
+    return texts[0].text if texts is not None and len(texts) == 1 else None
 
 
 def _compact(raw: Raw) -> str:
@@ -302,6 +332,7 @@ class ReadJob(msgspec.Struct, frozen=True):
     result: Result = Result.LISTED
     schemas: bytes | None = None
     wanted: Wanted = AS_JSON
+    warns_of_outputs: bool = False
 
 
 class MessageRead(msgspec.Struct, frozen=True):
@@ -325,7 +356,8 @@ def job_for(server: Server, number: int | None, tool: McpTool | None, wanted: Wa
     if tool is None:
         return msgspec.msgpack.encode(ReadJob(server.name, server.max_content_bytes))
     schemas = None if tool.output is None else tool.output.text
-    job = ReadJob(server.name, server.max_content_bytes, number, tool.method, tool.result, schemas, wanted)
+    read = (tool.method, tool.result, schemas, wanted, server.warns_of_outputs)
+    job = ReadJob(server.name, server.max_content_bytes, number, *read)
     return msgspec.msgpack.encode(job)
 
 
@@ -356,7 +388,12 @@ def read_large(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes, byte
     if job.number is not None and not isinstance(message.method, str) and request_number(message.id) == job.number:
         output = None if job.schemas is None else check_of(job.schemas)
         tool = McpTool(name="", input_schema={}, input=ACCEPT, output=output, result=job.result, method=job.method)
-        server = Server(name=job.server, max_line_bytes=0, max_content_bytes=job.max_content_bytes)
+        server = Server(
+            name=job.server,
+            max_line_bytes=0,
+            max_content_bytes=job.max_content_bytes,
+            warns_of_outputs=job.warns_of_outputs,
+        )
         outcome = outcome_of(message, tool, server, job.wanted)
         if isinstance(outcome, Fault):
             return msgspec.msgpack.encode(MessageRead(fault=outcome)), b"", b""

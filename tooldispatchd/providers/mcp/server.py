@@ -22,7 +22,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     is being stopped has `polite_s` to end after its input closed, and `term_s` after SIGTERM. `protocol` is a revision
     or `auto`, `transport` the form of HTTP or `auto`. A call over `call_s` is the connection's end only if
     `dies_of_timeouts`. `resources` is whether resources and prompts are offered as tools; `traced`, whether each
-    message is logged; `told`, whether each call says whose it is. `policy` is what its child is started under.
+    message is logged; `told`, whether each call says whose it is. `policy` is what its child is started under. With
+    `warns_of_outputs` an answer is given that breaks the output schema which the server itself lists. With `max_call_s`
+    progress begins `call_s` anew, for so long in all.
     """
 
     name: str
@@ -40,12 +42,14 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str = "auto"
     handshake_s: float = 30.0
     call_s: float = 60.0
+    max_call_s: float | None = None
     dies_of_timeouts: bool = True
     polite_s: float = 2.0
     term_s: float = 2.0
     resources: bool = False
     traced: bool = False
     told: bool = False
+    warns_of_outputs: bool = False
     policy: Policy | None = None
 
 

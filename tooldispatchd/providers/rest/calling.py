@@ -62,8 +62,8 @@ class _NoRoomError(Exception):
 class ApiCall:
     """One call of `tool`, of which the answer must match `output` and may have `max_content_bytes` as JSON.
 
-    `wanted` is what is wanted of it, `tell` is told of tokens as they come, and `said` gets the end of what came where
-    the call is ended early.
+    One that does not match is a fault, unless the call `warns` of it. `wanted` is what is wanted of it, `tell` is told
+    of tokens as they come, and `said` gets the end of what came where the call is ended early.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class ApiCall:
         *,
         output: Check,
         max_content_bytes: int,
+        warns: bool,
         wanted: Wanted,
         share: Share,
         checkers: Running,
@@ -84,7 +85,7 @@ class ApiCall:
         self._wire = wire
         self._output = output
         self._wanted = wanted
-        self._job = ReplyJob(output.text, max_content_bytes, wanted.kind)
+        self._job = ReplyJob(output.text, max_content_bytes, wanted.kind, warns=warns)
         self._held = Holding(share)
         self._share = share
         self._checkers = checkers

@@ -1,20 +1,22 @@
 """The body of an answer as the call's outcome: JSON, text or a part, and what is told of a refusal.
 
 The text of a body is encoded as its headers say, else by its byte order mark, else in UTF-8. What is labelled as JSON
-and is none is a text: some APIs say `OK` so. Runs in the dispatch thread for what is light, else in a checker.
+and is none is a text, with a warning: some APIs say `OK` so. JSON is a text, and a text the JSON in it, where the
+tool's type admits nothing else. An answer that breaks the type is a fault that carries it, or has a warning. Runs in
+the dispatch thread for what is light, else in a checker.
 """
 
 import codecs
 import re
 from base64 import b64encode
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from tooldispatchd.calls.content import AnswerHead, of_json, of_parts, read_answer, written
 from tooldispatchd.calls.outcome import Answer, Outcome
-from tooldispatchd.calls.violations import fault_of
+from tooldispatchd.calls.violations import fault_of, with_answer
 from tooldispatchd.catalog.expressions.door import Expression, FailedEvaluation
 from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.pointers import at
@@ -47,7 +49,10 @@ Body = bytes | bytearray
 
 
 class ReplyJob(msgspec.Struct, frozen=True):
-    """How a body is read: what its headers say it is, the part of it that is wanted, and what that must match."""
+    """How a body is read: what its headers say it is, the part of it that is wanted, and what that must match.
+
+    What does not match is a fault, unless the job `warns` of it.
+    """
 
     schemas: bytes
     max_content_bytes: int
@@ -55,29 +60,57 @@ class ReplyJob(msgspec.Struct, frozen=True):
     media_type: str = JSON
     charset: str | None = None
     pick: str | None = None
+    warns: bool = False
+
+
+class _ReadBody(NamedTuple):
+    """The value of a body: the JSON or the text that it is, or a list of typed parts; and what is wrong with it."""
+
+    value: object
+    form: Literal["json", "text", "parts"]
+    warning: str | None = None
 
 
 def outcome_in(body: Body, job: ReplyJob, check: Check, expression: Expression | None = None) -> Outcome:
     """The outcome of a call that was answered with this body."""
     try:
-        value, is_parts = _value(body, job)
+        value, form, warning = _read(body, job)
         if expression is not None:
             value = expression.evaluate(value)
             if isinstance(value, FailedEvaluation):
                 return Fault(Code.TOOL_FAILED, value.why, {} if value.limit is None else {"limit": value.limit})
+        fault = None
         if not check.is_valid(value):
-            text = None if is_parts or isinstance(value, str) else text_in(body, job.charset)
-            if text is None or not check.is_valid(text):
-                return fault_of(Code.INVALID_OUTPUT, check, value)
-            # A text that happens to be JSON is a text, for a tool that gives one.
-            value = text
+            other = _other(body, value, form, job) if expression is None else None
+            if other is not None and check.is_valid(other):
+                value, warning = other, None
+            else:
+                fault = fault_of(Code.INVALID_OUTPUT, check, value)
+                warning = f"it breaks the tool's type: {fault.detail}"
         content = _encode(value)
     except RecursionError:
         return _DEEP
     del value
+    if fault is not None and not job.warns:
+        return with_answer(fault, _answer(content, form, ContentKind.TEXT))
     if len(content) > job.max_content_bytes:
         return too_large(job.max_content_bytes)
-    return of_parts(content, job.kind) if is_parts else of_json(content.decode(), job.kind)
+    answer = _answer(content, form, job.kind)
+    return answer if warning is None else msgspec.structs.replace(answer, warning=warning)
+
+
+def _answer(content: bytes, form: str, kind: ContentKind) -> Answer:
+    return of_parts(content, kind) if form == "parts" else of_json(content.decode(), kind)
+
+
+def _other(body: Body, value: object, form: str, job: ReplyJob) -> object:
+    """What else a body may be: the text that its JSON is, or the JSON in its text; None for nothing else."""
+    if form == "json":
+        return None if isinstance(value, str) else text_in(body, job.charset)
+    try:
+        return None if form == "parts" else json_in(body, job.charset)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def too_large(max_bytes: int) -> Fault:
@@ -107,28 +140,27 @@ def encoding_of(body: Body, charset: str | None) -> str:
     return next((encoding for mark, encoding in _MARKS if body.startswith(mark)), "utf-8")
 
 
-def _value(body: Body, job: ReplyJob) -> tuple[object, bool]:
-    """The value of a body, or of the part of it that is wanted; and whether it is a list of typed parts."""
+def _read(body: Body, job: ReplyJob) -> _ReadBody:
+    """The value of a body, or of the part of it that is wanted."""
     media_type = job.media_type
     is_json = media_type.endswith(("/json", "+json"))
     if not body or ((is_json or not media_type) and body.isspace()):
-        return None, False
+        return _ReadBody(None, "json")
+    warning = None
     if is_json or not media_type or job.pick is not None:
         try:
             value = json_in(body, job.charset)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            pass
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            warning = f"it is given as a text, since its JSON cannot be read: {error}" if is_json else None
         else:
-            return value if job.pick is None else at(value, job.pick), False
-    if is_json or _TEXTS.fullmatch(media_type) is not None:
-        return text_in(body, job.charset), False
-    if not media_type and b"\0" not in body:
-        return text_in(body, job.charset), False
+            return _ReadBody(value if job.pick is None else at(value, job.pick), "json")
+    if is_json or _TEXTS.fullmatch(media_type) is not None or (not media_type and b"\0" not in body):
+        return _ReadBody(text_in(body, job.charset), "text", warning)
     data, kind = b64encode(body).decode(), media_type.partition("/")[0]
     if kind in {"image", "audio"}:
-        return [{"type": kind, "data": data, "mimeType": media_type}], True
+        return _ReadBody([{"type": kind, "data": data, "mimeType": media_type}], "parts")
     resource = {"uri": _URI, "mimeType": media_type or "application/octet-stream", "blob": data}
-    return [{"type": "resource", "resource": resource}], True
+    return _ReadBody([{"type": "resource", "resource": resource}], "parts")
 
 
 class ReplyRead(msgspec.Struct, frozen=True):

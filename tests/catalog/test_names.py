@@ -45,12 +45,13 @@ def test_another_name_cannot_be_declared(name: str, why: str) -> None:
         ("A.b/c-d_e", True),
         ("", False),
         ("a" * 128, True),
-        ("a" * 129, False),
-        ("a b", False),
-        ("a\n", False),
+        ("a" * 1024, True),
+        ("a" * 1025, False),
+        ("查询 天气", True),
+        ("a\n", True),
     ],
 )
-def test_the_names_of_a_servers_tools_are_few_characters(name: str, admitted: bool) -> None:
+def test_the_names_of_a_servers_tools_are_any_characters(name: str, admitted: bool) -> None:
     assert is_server_tool_name(name) is admitted
 
 

@@ -82,7 +82,7 @@ def spell(name: str, form: str) -> str:
         return name
     first, allowed, most = _RULES[form]
     look = "".join(char if char in allowed else "_" for char in name.replace(":", "__", 1))
-    fits = 0 < len(look) <= most and look[0] in first
+    fits = 0 < len(look) <= most and look[0] in first and all(char in f"{_WORD}.:/" for char in name)
     return look if fits and "__-" not in look else escape(name, form)
 
 

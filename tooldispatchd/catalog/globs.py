@@ -1,6 +1,7 @@
 """Lists of names in which `*` stands for any characters, none too, and `?` for any one; upper and lower case differ.
 
-No tool has one of these two in its name. A pattern is of what it is matched against alone: of declared names, or of
+A server's tool that has one of these two in its name, or another odd character, has its escapes (`spelling`) as names
+too. A pattern is of what it is matched against alone: of declared names, or of
 what stands after a prefix and its colon.
 """
 
@@ -8,6 +9,9 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from fnmatch import translate
 from typing import Final
+
+from tooldispatchd.catalog.names import is_plain
+from tooldispatchd.catalog.spelling import escapes
 
 _ANY: Final = frozenset("*?")
 
@@ -30,7 +34,9 @@ class NameList:
 
     def admits(self, name: str) -> bool:
         """Whether an entry stands for this name."""
-        return name in self._literal or (self._globs is not None and self._globs.match(name) is not None)
+        if name in self._literal or (self._globs is not None and self._globs.match(name) is not None):
+            return True
+        return not is_plain(name) and not self._literal.isdisjoint(escapes(name))
 
     def of(self, names: Iterable[str]) -> list[str]:
         """Those of the names that an entry stands for, in their order."""
@@ -51,12 +57,25 @@ def insisted(
     return [
         entry
         for entry in entries
-        if (not _stands_for_any(entry, listed) if is_glob(entry) else entry not in usable and keeps(entry))
+        if (
+            not _stands_for_any(entry, listed)
+            if is_glob(entry)
+            else not _stands_for_any(entry, usable) and keeps(entry)
+        )
     ]
 
 
 def _stands_for_any(entry: str, names: Collection[str]) -> bool:
-    return any(map(re.compile(_pattern(entry)).match, names)) if is_glob(entry) else entry in names
+    if is_glob(entry):
+        return any(map(re.compile(_pattern(entry)).match, names))
+    return entry in names or named_by(entry, names) is not None
+
+
+def named_by(entry: str, names: Iterable[str]) -> str | None:
+    """The one of the names that an entry is an escape of; None where there is none."""
+    # Each escape that is no name itself has these.
+    found = (name for name in names if not is_plain(name) and entry in escapes(name)) if "__" in entry else ()
+    return next(iter(found), None)
 
 
 def _pattern(entry: str) -> str:

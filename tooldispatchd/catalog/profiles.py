@@ -406,7 +406,9 @@ def _denied(
     kept: list[ServerUse] = []
     for use in uses:
         if not _has_tag(servers[use.server], deny):
-            without = _of_server(deny, use.server, servers)
+            # Without a prefix a tool may be called as one of another server.
+            raw = (entry for entry in deny if servers[use.server].prefix == "" and not is_trait(entry))
+            without = tuple(dict.fromkeys((*_of_server(deny, use.server, servers), *raw)))
             only = use.only and tuple(name for name in use.only if not Choice(without).admits(name, ()))
             kept += [] if only == () else [msgspec.structs.replace(use, only=only, without=without)]
     chosen = Choice(filter(_is_of_declared, deny))
@@ -420,7 +422,7 @@ def _is_of_declared(entry: str) -> bool:
 def _of_server(entries: Iterable[str], server: str, servers: Mapping[str, Binding]) -> tuple[str, ...]:
     """The entries of a list that are of a server's tools, as that calls them; and all hints."""
     prefix = servers[server].prefix
-    called = {server, prefix} - {None, ""}
+    called, known = {server, prefix} - {None, ""}, _by_prefix(servers)
     parts: list[str] = []
     for entry in entries:
         before, tool = split_name(entry)
@@ -428,8 +430,8 @@ def _of_server(entries: Iterable[str], server: str, servers: Mapping[str, Bindin
             parts.append(entry)
         elif not is_trait(entry) and ":" in entry and any(NameList([before]).admits(str(name)) for name in called):
             parts.append(tool)
-        elif not is_trait(entry) and ":" not in entry and prefix == "":
-            # The tools of a server without a prefix are written as those that are declared.
+        elif not is_trait(entry) and prefix == "" and not NameList([before] if before else ()).of(known):
+            # The tools of a server without a prefix are written as those that are declared, colons in them too.
             parts.append(entry)
     return tuple(parts)
 

@@ -15,7 +15,8 @@ import msgspec
 from msgspec import UNSET
 
 from tooldispatchd.catalog.confinement import KEYS, problems_of
-from tooldispatchd.catalog.names import default_prefix, nearest, prefix_taken, unique_prefixes
+from tooldispatchd.catalog.globs import NameList
+from tooldispatchd.catalog.names import default_prefix, nearest, prefix_taken, split_name, unique_prefixes
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec, Server, ToolSpec
 
@@ -324,13 +325,25 @@ def build_servers(config: Config) -> tuple[dict[str, Binding], list[str], list[P
             problems += check_server(path, spec)
             placed.append((path, spec))
     servers, warnings = _bind(placed, config)
+    problems += [problem for name in config.mcp for problem in _prefixed_names(servers[name])]
     for name, tool in config.tools.items():
         meant = server_tool(name, tool, servers)
         binding = None if meant is None else servers.get(meant.binding)
-        if meant is not None and binding is not None and meant.tool in binding.spec.deny:
+        if meant is not None and binding is not None and NameList(binding.spec.deny).admits(meant.tool):
             key = "name" if tool.name else "mcp"
             problems.append(Problem(("tools", name, key), f"the server's deny takes {meant.tool} away"))
     return servers, warnings, problems
+
+
+def _prefixed_names(server: Binding) -> Iterator[Problem]:
+    """A problem for each name in the server's own lists that has its prefix: it would stand for no tool."""
+    for key in ("tools", "allow", "deny", "read_only", "idempotent"):
+        for index, entry in enumerate(getattr(server.spec, key) or ()):
+            prefix, tool = split_name(entry)
+            # A name may have two colons together, as those of C++ and Rust have.
+            if prefix and prefix in {server.name, server.prefix} and not tool.startswith(":"):
+                why = "a server's own lists have the names of its tools without a prefix"
+                yield Problem(("mcp", server.name, key, index), why, value=entry, nearest=tool)
 
 
 def binding_of(reference: Server, servers: Mapping[str, Binding]) -> str:

@@ -12,8 +12,9 @@ NAME_PATTERN: Final = r"^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*$"
 # A binding's name is its prefix unless it states another one.
 BINDING_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$"
 PREFIX_PATTERN: Final = r"^([A-Za-z0-9][A-Za-z0-9._-]{0,31})?$"
-# As `names.is_server_tool_name`, with the two wildcards of `globs`: what else a list names is no tool.
-SERVER_TOOL_PATTERN: Final = r"^[A-Za-z0-9_./*?-]{1,128}$"
+# Any name, or a pattern of `globs`, but what is meant as a regular expression, a tag or a hint: a list that restricts
+# would not. A tool that is called so has its escape.
+SERVER_TOOL_PATTERN: Final = r"^[^\x00-\x1f\x7f#@\[\]{}|^\\][^\x00-\x1f\x7f\[\]{}|^\\]*$"
 ENV_PATTERN: Final = r"^[^=\x00]+$"
 WORD_PATTERN: Final = r"^[^\x00]*$"
 SOME_WORD_PATTERN: Final = r"^[^\x00]+$"
@@ -63,7 +64,7 @@ Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Name = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=128)]
 BindingName = Annotated[str, Meta(pattern=BINDING_PATTERN)]
-ServerToolName = Annotated[str, Meta(pattern=SERVER_TOOL_PATTERN)]
+ServerToolName = Annotated[str, Meta(pattern=SERVER_TOOL_PATTERN, max_length=1024)]
 EnvName = Annotated[str, Meta(pattern=ENV_PATTERN)]
 # The kernel ends an argument at a NUL.
 Word = Annotated[str, Meta(pattern=WORD_PATTERN)]

@@ -1,11 +1,12 @@
 """Tools' names as agents are shown them: never one spelling for two names of a session.
 
-A name is shown *legibly* where no other name of the session would look the same: its first colon as the separator, any
-other character that the provider rejects as `_`. Where two would meet, or a name has no such spelling, it is *escaped*,
-which can be read back: a colon is `__`; any other character that the provider rejects is `__-` and the bytes of its
-UTF-8 in hexadecimal, and so is what would be read as part of an escape: an underscore beside another or before an
-escape, a `_` or `-` after a colon. A name that is too long then is cut and ends in `__-h` and a hash: such a spelling
-is read by the session's table only, as is the empty name's.
+A name is shown *legibly* where no other name of the session would look the same: its first colon as the separator,
+another colon, a dot or a slash that the provider rejects as `_`. Where two would meet, or a name has no such spelling
+(it has other characters: no other tool may change what it is called then), it is *escaped*, which can be read back: a
+colon is `__`; any other character that the provider rejects is `__-` and the bytes of its UTF-8 in hexadecimal, and so
+is what would be read as part of an escape: an underscore beside another or before an escape, a `_` or `-` after a
+colon. A name that is too long then is cut and ends in `__-h` and a hash: such a spelling is read by the session's table
+only, as is the empty name's.
 
 Of the names that look alike at most one is escaped to that very look, since escapes are told apart by `__-`, which no
 legible spelling has: so both kinds together still have one name for each spelling.
@@ -15,6 +16,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
@@ -59,6 +61,7 @@ SEPARATORS: Final[tuple[Separator, ...]] = ("_", "__")
 """What may stand in the place of the colon."""
 
 _REJECTED: Final = {provider: re.compile(f"[^{rule.allowed}]") for provider, rule in PROVIDER_RULES.items()}
+_LEGIBLE: Final = re.compile(r"[A-Za-z0-9_./:-]*")
 
 _TO_ESCAPE: Final = {
     provider: re.compile(
@@ -82,7 +85,8 @@ def legible(name: str, provider: Provider, separator: Separator = ":") -> str | 
         return name.replace(":", separator, 1)
     shown = name.replace(":", _COLON if separator == ":" else separator, 1)
     shown = _REJECTED[provider].sub("_", shown)
-    return shown if _HEX not in shown and PROVIDER_RULES[provider].admits(shown) else None
+    is_one = _LEGIBLE.fullmatch(name) is not None and _HEX not in shown and PROVIDER_RULES[provider].admits(shown)
+    return shown if is_one else None
 
 
 def spell(name: str, provider: Provider, separator: Separator = ":") -> str:
@@ -113,6 +117,12 @@ def escape(name: str, provider: Provider, hash_length: int = HASH_LENGTH, *, is_
         # An underscore before the hash would be read as part of its escape.
         stem = stem[:-1]
     return stem + suffix
+
+
+@lru_cache(maxsize=4096)
+def escapes(name: str) -> frozenset[str]:
+    """The escapes of a name, of all providers."""
+    return frozenset(escape(name, provider) for provider in DISTINCT)
 
 
 def unescape(text: str, provider: Provider) -> str | None:

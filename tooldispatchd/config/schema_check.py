@@ -27,7 +27,7 @@ _PATTERN_WORDS: Final = {
     speckinds.NAME_PATTERN: _NAME_WORDS,
     speckinds.BINDING_PATTERN: '1 to 32 letters, digits, ".", "-" and "_", a letter or digit first',
     speckinds.PREFIX_PATTERN: 'at most 32 letters, digits, ".", "-" and "_", a letter or digit first; or ""',
-    speckinds.SERVER_TOOL_PATTERN: "a tool's name or a pattern: 1 to 128 letters, digits and _ . / - * ?",
+    speckinds.SERVER_TOOL_PATTERN: "a tool's name, or a pattern with * and ? alone",
     speckinds.ENV_PATTERN: 'a variable\'s name: not empty, with no "=" and no NUL',
     speckinds.WORD_PATTERN: "a string without NUL",
     speckinds.SOME_WORD_PATTERN: "a string that is not empty, without NUL",

@@ -6,8 +6,9 @@ from typing import Final
 import pytest
 
 from tests.agent.declaring import NAMED, code_of, command, late, names_of
-from tests.daemon.spawned import Agent, Daemon, daemon_on, until
+from tests.daemon.spawned import Agent, Daemon, Message, daemon_on, until
 
+ODD: Final = ("查询", "a b", "what?", "x" * 150)
 CONFIG: Final = "\n".join(
     [
         "[tools.first]\ninline = 'id'\ntype = 'string -> string'\naliases = ['one']",
@@ -20,6 +21,15 @@ CONFIG: Final = "\n".join(
         "silent = {command = 'sleep', args = ['86399']}",
         "failing = {command = 'false'}",
         f"lacking = {command(NAMED, 'lacking', 'get_a', tools=['put_*'])}",
+        f"odd = {command(NAMED, 'odd', *ODD)}",
+        f"some = {command(NAMED, 'some', *ODD, deny=['查询', 'a__-20b'])}",
+        f"raw = {command(NAMED, 'raw', 'ns::tool', 'quick:search', 'quick!resources/read', prefix='')}",
+        "[tools.asked]\nmcp = 'odd'\nname = 'what__-3f'",
+        "[agents.odd]\ntools = ['asked']\nmcp = ['odd']\njobs = false",
+        "[agents.some]\nmcp = ['some']\ndeny = ['some:what__-3f', 'some:x*']\njobs = false",
+        "[agents.named]\ntools = ['odd:a b', 'odd:__-e69fa5__-e8afa2']\njobs = false",
+        "[agents.raw]\nmcp = ['raw', 'quick']\njobs = false",
+        "[agents.rawer]\nmcp = ['raw']\ndeny = ['ns::tool', 'quick:*']\njobs = false",
         "[agents.default]\ntools = ['first']\nmcp = ['quick', 'slow']\njobs = false",
         "[agents.lenient]\nmcp = ['quick', 'slow']\nresolve = 'lenient'\njobs = false",
         "[agents.flat]\nmcp = ['slow']\nseparator = '_'\njobs = false",
@@ -112,3 +122,45 @@ def test_a_pattern_that_no_tool_of_the_server_matches_refuses_the_session(
 def test_a_spec_filters_the_tools_of_a_server_and_insists_on_none(agent: Agent) -> None:
     agent.say({"__port": "hello", "spec": {"allow": ["*:find", "first", "gone:*"]}})
     assert names_of(agent.hear()) == ["first", "slow:find"]
+
+
+def greet(agent: Agent, profile: str, **fields: object) -> Message:
+    agent.say({"__port": "hello", "profile": profile, **fields})
+    return agent.hear()
+
+
+@pytest.mark.parametrize("form", ["plain", "mcp", "anthropic", "openai_responses", "google"])
+def test_a_tool_of_any_name_is_called_by_each_spelling_and_its_server_by_the_true_one(agent: Agent, form: str) -> None:
+    ready = greet(agent, "odd", schemas=form)
+    shown = names_of(ready)[1:]
+    assert ready["warnings"] == []
+    called = [*shown, *(f"odd:{name}" for name in ODD), "odd____-e69fa5__-e8afa2", "asked"]
+    answers = [agent.ask(name, {})["content"] for name in called]
+    assert answers == [*ODD, *ODD, "查询", "what?"]
+
+
+def test_a_profile_has_single_tools_by_true_names_and_by_spelt_ones(agent: Agent) -> None:
+    tools = greet(agent, "named", schemas="anthropic")["tools"]
+    assert [(tool["name"], tool["description"]) for tool in tools] == [
+        ("odd____-e69fa5__-e8afa2", "Say 查询."),
+        ("odd__a__-20b", "Say a b."),
+    ]
+
+
+def test_lists_take_away_tools_by_true_names_and_by_spelt_ones(agent: Agent) -> None:
+    ready = agent.hello("some")
+    assert (names_of(ready), ready["warnings"]) == ([], [])
+
+
+def test_a_name_without_a_prefix_is_never_one_of_another_server(agent: Agent) -> None:
+    ready = greet(agent, "raw", servers=True)
+    assert set(names_of(ready)) == {"ns::tool", "quick:search", "quick:look_up"}
+    assert agent.ask("quick:search", {})["content"] == "search"
+    assert [warning.split(" is hidden")[0] for warning in ready["warnings"]] == [
+        "server raw: quick:search",
+        "server raw: quick!resources/read",
+    ]
+
+
+def test_a_name_with_colons_and_without_a_prefix_is_denied_as_it_is(agent: Agent) -> None:
+    assert names_of(agent.hello("rawer")) == ["quick!resources/read"]

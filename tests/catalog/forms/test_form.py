@@ -225,6 +225,12 @@ def test_every_part_of_a_grammar_gets_its_share(form: str) -> None:
     assert all("properties" in properties[f"k{n}"] for n in range(18))
 
 
+@pytest.mark.parametrize("form", ["anthropic", "openai_responses", "google"])
+def test_a_name_that_no_form_takes_is_told_before_the_description(form: str) -> None:
+    offered = Offered(name="docs:查询\n", description="Does it.", input_schema={"type": "object"})
+    assert render(form, offered, "docs_x").entry["description"] == "查询 : Does it."
+
+
 def test_a_form_that_there_is_not_is_a_key_error() -> None:
     with pytest.raises(KeyError):
         render("yaml", tool({}), "t")

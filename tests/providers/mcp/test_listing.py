@@ -11,6 +11,7 @@ from msgspec import Raw
 from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.listings import SERVER, listed
 from tooldispatchd.calls.gate import Turns
+from tooldispatchd.catalog.spelling import escape
 from tooldispatchd.checkers.pool import IN_PLACE, Buffer, InPlace
 from tooldispatchd.checkers.worker import Work
 from tooldispatchd.providers.mcp.listing import (
@@ -118,7 +119,7 @@ async def test_a_cursor_over_its_bound_ends_the_list() -> None:
 async def test_warnings_are_bounded_and_the_rest_is_counted() -> None:
     listing = Listing(SERVER, SHARE, IN_PLACE)
     for _ in range(MAX_WARNINGS + 5):
-        await listing.add(listed("not a name"))
+        await listing.add(listed(""))
     warnings = listing.all_warnings()
     assert len(warnings) == MAX_WARNINGS + 1
     assert warnings[-1] == "5 more warnings"
@@ -126,7 +127,7 @@ async def test_warnings_are_bounded_and_the_rest_is_counted() -> None:
 
 async def test_no_warning_is_given_of_tools_that_nobody_wants() -> None:
     listing = Listing(msgspec.structs.replace(SERVER, whitelist=("search",)), SHARE, IN_PLACE)
-    await listing.add(listed("not a name"))
+    await listing.add(listed(""))
     await listing.add(listed("search"))
     assert listing.all_warnings() == []
     assert listing.missing() is None
@@ -213,7 +214,7 @@ async def test_a_list_is_good_for_as_long_as_each_of_its_pages() -> None:
 
 async def test_the_names_of_all_tools_are_known_also_of_those_that_nobody_wants_and_of_broken_ones() -> None:
     listing = Listing(msgspec.structs.replace(SERVER, whitelist=("a",), deny=("b",)), SHARE, IN_PLACE)
-    for raw in [listed("c"), listed("b"), listed("a"), listed("a"), listed("d", inputSchema=7), listed("no name")]:
+    for raw in [listed("c"), listed("b"), listed("a"), listed("a"), listed("d", inputSchema=7), listed("")]:
         await listing.add(raw)
     assert list(listing.listed) == ["c", "b", "a", "d"]
     assert list(listing.tools) == ["a"]
@@ -226,13 +227,36 @@ async def test_no_more_names_are_kept_than_a_server_may_have_tools() -> None:
     assert len(listing.listed) == MAX_TOOLS
 
 
-@pytest.mark.parametrize("name", ["a\nb", "a\x00", "\x1b[31m", "a\u202e", "", "x" * 129])
-async def test_a_name_with_control_characters_is_left_out_and_shown_escaped(name: str) -> None:
+@pytest.mark.parametrize("name", ["", "x" * 1025])
+async def test_a_name_that_cannot_be_kept_is_left_out(name: str) -> None:
     listing = Listing(SERVER, SHARE, IN_PLACE)
     await listing.add(listed(name))
     assert (listing.tools, listing.listed) == ({}, {})
     (warning,) = listing.all_warnings()
-    assert warning.isprintable()
+    assert warning.endswith("a name has 1 to 1024 characters")
+
+
+@pytest.mark.parametrize(
+    "name", ["查询天气", "a b", "ns::tool", "x" * 150, 'say "hi"', "a\nb", "\x1b[31m", "what?", "@x/y"]
+)
+async def test_a_tool_of_any_name_is_offered_with_its_name_as_its_title(name: str) -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    await listing.add(listed(name))
+    assert listing.tools[name].title == name
+    assert listing.all_warnings() == []
+    titled = Listing(SERVER, SHARE, IN_PLACE)
+    await titled.add(listed(name, title="Weather"))
+    assert titled.tools[name].title == "Weather"
+
+
+@pytest.mark.parametrize("name", ["查询天气", "a b", "x" * 150, "what?", "@x/y"])
+@pytest.mark.parametrize("key", ["deny", "declared"])
+async def test_a_tool_is_listed_by_what_its_name_is_spelt_as_too(name: str, key: str) -> None:
+    listing = Listing(
+        msgspec.structs.replace(SERVER, whitelist=(), **{key: (escape(name, "openai"),)}), SHARE, IN_PLACE
+    )
+    await listing.add(listed(name))
+    assert (list(listing.tools), listing.all_warnings()) == ([name] if key == "declared" else [], [])
 
 
 # --- what a checker does ---------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.calls.sessionchannel import Lookup
 from tooldispatchd.agent.faults import switched_off
 from tooldispatchd.agent.tools.builtins import instructions_of
-from tooldispatchd.agent.tools.passing import SIGN
+from tooldispatchd.agent.tools.passing import METHODS, SIGN
 from tooldispatchd.agent.tools.showing import PLAIN, Showing, plain_entries, prompt_in, render_plain
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.selection import EVERY, ToolSelection
@@ -181,7 +181,7 @@ class Offering:
 
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]:
         """The plan of a tool by its own name or by one that is shown, why there is none, or that it is too early."""
-        if self._machine.asked.servers and SIGN in name:
+        if self._machine.asked.servers and name.rpartition(SIGN)[2] in METHODS and SIGN in name:
             return self._toolset.find_method(name)
         found, selection = self._find_any(name), self._selection
         is_off = selection is not None and isinstance(found, Plan) and not _is_on(found, selection)

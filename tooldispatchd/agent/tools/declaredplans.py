@@ -16,14 +16,15 @@ from tooldispatchd.agent.tools.builtins import INFO, InfoPlan, JobPlan, job_plan
 from tooldispatchd.agent.tools.outputs import output_plans
 from tooldispatchd.agent.tools.searching import search_plans
 from tooldispatchd.catalog.hookspec import tools_of
+from tooldispatchd.catalog.names import MAX_PREFIX, MAX_SERVER_TOOL
 from tooldispatchd.catalog.policy import policy_of
 from tooldispatchd.catalog.profiles import SEARCH_TOOLS, UNBOUND, Profile
 from tooldispatchd.catalog.readings import Readings
 from tooldispatchd.catalog.restspecs import AnnotationsSpec
 from tooldispatchd.catalog.tools import DeclaredTool
 
-# No tool's is longer: a prefix has at most 32 characters, the name of a server's tool 128, a declared one 128.
-MAX_NAME: Final = 256
+# No tool's is longer, with its prefix.
+MAX_NAME: Final = MAX_PREFIX + 1 + MAX_SERVER_TOOL
 # Under this name, which no profile has, lie the plans of all tools that chains lift.
 LIFTED: Final = "lifted:"
 # And under this one those that read its agents' long answers.

@@ -1,7 +1,7 @@
 """What passes between an agent that asks for it and its servers beyond their tools (protocol/extensions/servers.md).
 
-A request `SERVER!METHOD` is a call like any other, of a tool that stands for this one method: no tool's own name has a
-`!`. Which servers pass is said once, by `passes`.
+A request `SERVER!METHOD` is a call like any other, of a tool that stands for this one method. Which servers pass is
+said once, by `passes`.
 """
 
 from typing import Final

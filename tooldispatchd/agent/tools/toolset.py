@@ -252,7 +252,7 @@ class Toolset:
         missing = {
             tool: f"{lacks} {tool}, which the tool {declared} is made of"
             for tool, declared in server.needed.items()
-            if tool not in kept.offer.tools
+            if kept.offer.tool(tool) is None
         }
         if server.use is not None:
             named = (*(server.use.only or ()), *(server.binding.spec.tools or ()))
@@ -279,7 +279,7 @@ class Toolset:
             if taken.admits(tool.name, traits) or not all(each.admits(tool.name, traits) for each in wanted):
                 continue
             name = prefixed(prefix, tool.name)
-            if name in self.plans or name in self._waiting:
+            if name in self.plans or name in self._waiting or (not prefix and self._is_of_another(name)):
                 hidden.append(name)
                 self._log.warning("tool hidden", server=server.name, tool=name)
             else:
@@ -288,6 +288,13 @@ class Toolset:
                 self.plans[name] = self._governed(plan, server, tool)
                 offered.append(name)
         return hidden
+
+    def _is_of_another(self, raw: str) -> bool:
+        """Whether a name without a prefix reads as another server's tool, or as a request to one."""
+        prefix, colon, _ = raw.partition(":")
+        server, _, method = raw.rpartition(passing.SIGN)
+        is_request = method in passing.METHODS and self._servers.get(server) is not None
+        return is_request or (bool(colon) and any(prefix == each.prefix for each in self._servers))
 
     def _traits_of(self, server: SessionServer, tool: McpTool, declared: str | None = None) -> tuple[str, ...]:
         """The traits of a server's tool, or of a declared one that it is, with what the server says of it."""
@@ -301,7 +308,7 @@ class Toolset:
         server = None if at is None else self._servers[at.binding]
         if profile is None or at is None or server is None or server.kept is None:
             return False
-        tool = server.kept.offer.tools.get(at.tool)
+        tool = server.kept.offer.tool(at.tool)
         if tool is None or not any(entry.startswith(HINT) for entry in (*(profile.allow or ()), *profile.deny)):
             return False
         traits = self._traits_of(server, tool, declared)
@@ -406,7 +413,7 @@ class Toolset:
         if name not in self._inner:
             server = self._servers[tool.server.binding]
             kept = server.kept
-            listed = None if kept is None else kept.offer.tools.get(tool.server.tool)
+            listed = None if kept is None else kept.offer.tool(tool.server.tool)
             if kept is None or listed is None:
                 # A tool that its server lacks is no tool of this session, or the session is refused for it.
                 return server.fault or self._unknown(name)

@@ -10,7 +10,9 @@ from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, subschemas
 from tooldispatchd.catalog.forms.google import render_google
 from tooldispatchd.catalog.forms.openai import render_openai, render_openai_responses
 from tooldispatchd.catalog.forms.rendered import Notes, Rendered
+from tooldispatchd.catalog.names import is_plain, split_name
 from tooldispatchd.catalog.offered import Offered, annotations_in, is_object
+from tooldispatchd.catalog.problems import cut
 
 
 def render_plain(tool: Offered, name: str) -> Rendered:
@@ -76,6 +78,10 @@ _RENDERERS: Final[dict[str, Callable[[Offered, str], Rendered]]] = {
     "mcp": render_mcp,
 }
 
+_UNTITLED: Final = frozenset({"anthropic", "openai", "openai_responses", "google"})
+# Of a name that stands in its tool's description.
+MAX_OWN_NAME: Final = 200
+
 FORMS: Final = frozenset(_RENDERERS)
 """The names of all forms; `openai` is that of chat completions, `text` goes with a prompt (`textcalls`)."""
 
@@ -87,7 +93,16 @@ def render(form: str, tool: Offered, name: str) -> Rendered:
     and noted. One thing is not: `google` cannot describe arrays in an array of anything. The tool's schemas must be
     ones that compile (`compile_check`), which bounds them; rendering a hostile one takes some 10 ms.
     """
-    return _RENDERERS[form](tool, name)
+    return _RENDERERS[form](_named(form, tool), name)
+
+
+def _named(form: str, tool: Offered) -> Offered:
+    """The tool with its own name in its description, where a form spells that beyond recognition and has no title."""
+    own = split_name(tool.name)[1]
+    if form not in _UNTITLED or is_plain(own) or own in tool.description:
+        return tool
+    shown = "".join(each if each.isprintable() else " " for each in cut(own, MAX_OWN_NAME))
+    return msgspec.structs.replace(tool, description=f"{shown}: {tool.description}" if tool.description else shown)
 
 
 NOT_DESCRIBED: Final = "its input is not described: the list is too long"
@@ -101,4 +116,4 @@ def render_open(form: str, tool: Offered, name: str) -> Rendered:
     bare = msgspec.structs.replace(
         tool, input_schema={"type": "object", "properties": {}}, output_schema=None, annotations=None
     )
-    return Rendered(_RENDERERS[form](bare, name).entry, (NOT_DESCRIBED,))
+    return Rendered(_RENDERERS[form](_named(form, bare), name).entry, (NOT_DESCRIBED,))

@@ -48,7 +48,7 @@ class Dialect:
         meta: dict[str, object] | None = None,
         answered: dict[str, object] | None = None,
     ) -> Outgoing:
-        """A call of `tool`, whose name needs no escaping, with `arguments`, a compact JSON object.
+        """A call of `tool` with `arguments`, a compact JSON object.
 
         `answered` are further members of `params`, and `meta` is what the server is to know beside the arguments (MCP,
         "General fields": `_meta`). Where the arguments are a bytearray it becomes the line, of which they are a part
@@ -63,9 +63,9 @@ class Dialect:
         more = self._with(meta)
         if answered:
             more = b"," + _encode(answered)[1:-1] + more
-        head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":' % (
+        head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%b,"arguments":' % (
             number,
-            tool.name.encode(),
+            _encode(tool.name),
         )
         size = len(arguments)
         line = framed(head, arguments, more + b"}}\n")

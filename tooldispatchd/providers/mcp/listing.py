@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.globs import NameList, insisted
-from tooldispatchd.catalog.names import is_server_tool_name, nearest
+from tooldispatchd.catalog.names import MAX_SERVER_TOOL, is_plain, is_server_tool_name, nearest
 from tooldispatchd.catalog.schemas import (
     ACCEPT,
     LIGHT_PATTERNS,
@@ -136,6 +136,7 @@ class Listing:
     ) -> None:
         self._server = server
         self._wanted = [NameList(names) for names in (server.whitelist, server.allow) if names is not None]
+        self._declared = NameList(server.declared)
         self._denied = NameList(server.deny)
         self._share = share
         self._checkers = checkers
@@ -280,11 +281,11 @@ class Listing:
 
     def _is_wanted(self, name: str) -> bool:
         is_offered = all(each.admits(name) for each in self._wanted)
-        return (is_offered or name in self._server.declared) and not self._denied.admits(name)
+        return (is_offered or self._declared.admits(name)) and not self._denied.admits(name)
 
     def _admit(self, name: str, raw: Raw) -> None:
         if not is_server_tool_name(name):
-            raise ToolError("a name has 1 to 128 letters, digits and _ . / -")
+            raise ToolError(f"a name has 1 to {MAX_SERVER_TOOL} characters")
         if name in self._offered:
             raise ToolError("it is listed twice, and the first is used")
         if len(self._offered) == MAX_TOOLS:
@@ -413,9 +414,11 @@ def _compile_tool(entry: _Entry, *, has_headers: bool, compile_schema: Callable[
     if not isinstance(listed.annotations, UnsetType) and len(listed.annotations) <= MAX_ANNOTATIONS_BYTES:
         # A copy, because a slice would hold the whole page in memory.
         annotations = listed.annotations.copy()
+    # What is spelt otherwise for a model is still known by its own name to people.
+    title = listed.title or (None if is_plain(listed.name) else listed.name)
     return McpTool(
         name=listed.name,
-        title=listed.title[:MAX_TITLE_CHARS] if listed.title is not None else None,
+        title=title[:MAX_TITLE_CHARS] if title is not None else None,
         description=(listed.description or "")[:MAX_DESCRIPTION_CHARS],
         input_schema=entry.input_schema,
         output_schema=entry.output_schema,

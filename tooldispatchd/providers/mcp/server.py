@@ -5,6 +5,7 @@ from enum import Enum
 import msgspec
 from msgspec import Raw
 
+from tooldispatchd.catalog.globs import named_by
 from tooldispatchd.catalog.schemas import Check
 from tooldispatchd.catalog.traits import hints_in
 from tooldispatchd.forked.policy import Policy
@@ -110,6 +111,10 @@ class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     missing: str | None = None
     ttl_s: float = 0.0
     capabilities: Raw = Raw(b"{}")
+
+    def tool(self, name: str) -> McpTool | None:
+        """The tool of that name, or of a name of which that is an escape; None where there is none."""
+        return self.tools.get(name) or self.tools.get(named_by(name, self.tools) or "")
 
 
 # --- faults, of which each `why` is a phrase that follows the server's name -------------------------------------------

@@ -140,6 +140,7 @@ class Plan:
     """
 
     __slots__ = (
+        "as_shown",
         "filter_updates",
         "gives_json",
         "in_background",
@@ -174,6 +175,7 @@ class Plan:
         self.limit_s, self.read = limit_s, read
         self.now: Now | None = None
         self.tally: ToolTally | None = None
+        self.as_shown: tuple[Plan, ...] | None = None  # see `showing`
         self.steps: tuple[Step, ...] = (READ, OWN_PLACE)
         # Whether one of them looks at the input when the tool has had it; whether none comes before that is read, and
         # an agent that ends a call early is told what its tool said at that.

@@ -5,8 +5,10 @@ bytes that its provider gets, an output as the JSON string that stands in the an
 functions that take bytes and give bytes run in the checker's process.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, Protocol
 
 import msgspec
@@ -80,6 +82,9 @@ class Reader:
 
     __slots__ = ("_missing", "as_text", "check", "wrapped")
 
+    named: Mapping[str, str] = MappingProxyType({})
+    """Names of an object's members that stand for others."""
+
     def __init__(self, check: Check, *, missing: object, wrapped: bool, as_text: bool = False) -> None:
         self.check = check
         self.wrapped = wrapped
@@ -124,6 +129,10 @@ class Reader:
         except RecursionError:
             return TOO_DEEP
 
+    def naming(self, named: Mapping[str, str]) -> "Reader":
+        """The same with these names; itself where there are none."""
+        return NamingReader(self, self._missing, named) if named else self
+
     @property
     def is_unit(self) -> bool:
         """Whether it takes nothing but null."""
@@ -141,6 +150,29 @@ class Reader:
     def is_light(self, raw: Raw | UnsetType) -> bool:
         """Whether the input may be read in the dispatch thread; else `checking.Checking.read` is for it."""
         return isinstance(raw, UnsetType) or is_light(raw, self.check)
+
+
+class NamingReader(Reader):
+    """A reader that first gives the members of an object the names that theirs stand for."""
+
+    __slots__ = ("named",)
+
+    def __init__(self, reader: Reader, missing: object, named: Mapping[str, str]) -> None:
+        super().__init__(reader.check, missing=missing, wrapped=reader.wrapped, as_text=reader.as_text)
+        self.named = named
+
+    def __call__(self, raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> object:
+        """As of any other; what cannot be read is told as there."""
+        with suppress(RecursionError, DecodeError, UnicodeDecodeError):
+            value = None if isinstance(raw, UnsetType) else _decode(raw)
+            if type(value) is dict:
+                raw = Raw(_encode({self._own_name(name, value): member for name, member in value.items()}))
+        return super().__call__(raw, dropped)
+
+    def _own_name(self, name: str, value: dict[str, object]) -> str:
+        """The name that a member's name stands for, unless that is there too."""
+        own = self.named.get(name, name)
+        return name if own in value else own
 
 
 def compile_now(read: Reader, run: Callable[[object], object], tool: DeclaredTool, max_content_bytes: int) -> Now:
@@ -201,6 +233,7 @@ class InputJob(msgspec.Struct, frozen=True):
     wrapped: bool
     is_unit: bool
     as_text: bool
+    named: dict[str, str] = {}
 
 
 class OutputJob(msgspec.Struct, frozen=True):
@@ -255,7 +288,7 @@ class Checking:
 
     async def read(self, reader: Reader, raw: Raw, dropped: list[str], *, turns: Turns) -> bytearray | Fault:
         """An input that is checked, as its provider gets it; `dropped` as a `Reader` has it."""
-        job = InputJob(reader.check.text, reader.wrapped, reader.is_unit, reader.as_text)
+        job = InputJob(reader.check.text, reader.wrapped, reader.is_unit, reader.as_text, dict(reader.named))
         try:
             reply, line, _ = await self._checkers.run(read_input, _write(job), memoryview(raw), turns=turns)
         except CheckerError as error:
@@ -334,7 +367,7 @@ def read_input(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     dropped: list[str] = []
     missing = None if job.is_unit else UNSET
     reader = Reader(check_of(job.schemas), missing=missing, wrapped=job.wrapped, as_text=job.as_text)
-    line = reader.line(Raw(payload), dropped)
+    line = reader.naming(job.named).line(Raw(payload), dropped)
     if isinstance(line, Fault):
         return _write(CheckVerdict(fault=line)), b""
     return _write(CheckVerdict(dropped=dropped)), line

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from typing import Final, Literal, Protocol, cast
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.calls.sessionchannel import Lookup
 from tooldispatchd.agent.faults import renamed
-from tooldispatchd.catalog.forms.form import FORMS, render, render_open
+from tooldispatchd.catalog.forms.form import FORMS, MENDING, own_names, render, render_open
 from tooldispatchd.catalog.spelling import Provider, Separator, Spelling
 from tooldispatchd.catalog.textcalls import prompt_of, read_calls
 from tooldispatchd.wire.faults import Code, Fault
@@ -100,11 +101,16 @@ class Showing:
 
         What a model was shown wins over a tool of that very name, which it was shown under another.
         """
+        plans = {name: self._as_shown(plan) for name, plan in plans.items()}
         table = dict(plans)
         for spelling in reversed(self._spellings.values()):
             spelling.add(plans)
             table.update((spelling.shown(name), plan) for name, plan in plans.items())
         return table
+
+    def _as_shown(self, plan: Plan) -> Plan:
+        """The plan that takes properties by the names that a list of this session has shown too."""
+        return plan if MENDING.isdisjoint(self._spellings) else _naming_back(plan)
 
     def find(self, name: str, form: str, tools: NamedTools) -> Plan | Fault | Literal[Lookup.HOLD]:
         """Look a name up that was shown, or would be, or is the tool's own."""
@@ -112,7 +118,9 @@ class Showing:
         if tools.is_settled:
             spelling.add(tools.plans)
         found = tools.find(spelling.canonical(name) or name)
-        return renamed(found, name, spelling.shown) if isinstance(found, Fault) else found
+        if isinstance(found, Fault):
+            return renamed(found, name, spelling.shown)
+        return self._as_shown(found) if isinstance(found, Plan) else found
 
     def _spelling(self, form: str) -> Spelling:
         spelling = self._spellings.get(form)
@@ -120,6 +128,16 @@ class Showing:
             # A form has been looked at when it was asked for, and each is a provider's name.
             spelling = self._spellings[form] = Spelling(cast("Provider", form), self._separator)
         return spelling
+
+
+def _naming_back(plan: Plan) -> Plan:
+    """The plan that takes each property that some form does not take by what is shown too; one for all sessions."""
+    if plan.as_shown is None:
+        named = own_names(plan.offered.input_schema)
+        plan.as_shown = (copy(plan),) if named else ()
+        for made in plan.as_shown:
+            made.read, made.now = plan.read.naming(named), None
+    return plan.as_shown[0] if plan.as_shown else plan
 
 
 def prompt_in(form: str | None, tools: list[Raw]) -> str | None:

@@ -9,7 +9,8 @@ from tooldispatchd.catalog.forms.anthropic import render_anthropic
 from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, subschemas
 from tooldispatchd.catalog.forms.google import render_google
 from tooldispatchd.catalog.forms.openai import render_openai, render_openai_responses
-from tooldispatchd.catalog.forms.rendered import Notes, Rendered
+from tooldispatchd.catalog.forms.propertynames import PROPERTY_NAMES, shown_properties, with_shown
+from tooldispatchd.catalog.forms.rendered import MAX_NOTES, Notes, Rendered
 from tooldispatchd.catalog.names import is_plain, split_name
 from tooldispatchd.catalog.offered import Offered, annotations_in, is_object
 from tooldispatchd.catalog.problems import cut
@@ -93,7 +94,12 @@ def render(form: str, tool: Offered, name: str) -> Rendered:
     and noted. One thing is not: `google` cannot describe arrays in an array of anything. The tool's schemas must be
     ones that compile (`compile_check`), which bounds them; rendering a hostile one takes some 10 ms.
     """
-    return _RENDERERS[form](_named(form, tool), name)
+    notes = Notes()
+    shown = with_shown(form, tool.input_schema, notes)
+    if shown is tool.input_schema:
+        return _RENDERERS[form](_named(form, tool), name)
+    rendered = _RENDERERS[form](_named(form, msgspec.structs.replace(tool, input_schema=shown)), name)
+    return Rendered(rendered.entry, (*notes.phrases(), *rendered.notes)[:MAX_NOTES])
 
 
 def _named(form: str, tool: Offered) -> Offered:
@@ -103,6 +109,15 @@ def _named(form: str, tool: Offered) -> Offered:
         return tool
     shown = "".join(each if each.isprintable() else " " for each in cut(own, MAX_OWN_NAME))
     return msgspec.structs.replace(tool, description=f"{shown}: {tool.description}" if tool.description else shown)
+
+
+MENDING: Final = frozenset(PROPERTY_NAMES)
+"""The forms that show some properties by other names than their own."""
+
+
+def own_names(schema: dict[str, object]) -> dict[str, str]:
+    """What each property is called by its tool that some form shows by another name, by that name."""
+    return {shown: name for name, shown in shown_properties(schema).items()}
 
 
 NOT_DESCRIBED: Final = "its input is not described: the list is too long"

@@ -193,6 +193,11 @@ class CallMachine:
         self.ends_at = min(limit_at, self.deadline)
         return self.ends_at
 
+    def extend(self, limit_s: float, now: float, *, most_s: float) -> None:
+        """Begin its limit anew while it runs, up to `most_s` from its start in all; `allow` has said when it ran."""
+        assert self.ran_at is not None
+        self.allow(min(now + limit_s - self.ran_at, most_s), self.ran_at)
+
     @property
     def deadline(self) -> float:
         """What its agent allows."""

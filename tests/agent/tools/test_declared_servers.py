@@ -26,6 +26,7 @@ CONFIG = "\n".join(
         server("broken", "dies_at_start"),
         server("off", "echo", "enabled = false"),
         server("parent", "grandchild"),
+        server("lively", "lively", "call_s = 1.5", "reset_timeout_on_progress = true"),
         '[mcp.docs]\nurl = "http://127.0.0.1:1/mcp"',
         f"[mcp]\nkit = {command(NAMED, 'kit', 'open', 'shut', 'lock', tools=['open'], deny=['lock'])}",
         '[tools.first]\ninline = "id"\ntype = "string -> string"',
@@ -63,6 +64,7 @@ CONFIG = "\n".join(
         '[agents.off]\nmcp = ["off"]',
         '[agents.slow]\ntools = ["brief", "long", "plain"]',
         '[agents.child]\ntools = ["child"]',
+        '[agents.lively]\nmcp = ["lively"]',
         '[agents.piped]\ntools = ["piped"]',
         '[agents.leaking]\ntools = ["leaking"]',
     ]
@@ -236,6 +238,11 @@ def test_a_tool_may_have_longer_than_its_server_and_then_the_connection_is_dead(
     answer = agent.ask("long", {"sleep_s": 5})
     assert (code_of(answer), json.loads(answer["content"])["limit_ms"]) == ("timeout", 2000)
     assert code_of(agent.ask("long", {})) == "connection_dead"
+
+
+def test_progress_begins_the_servers_limit_anew_where_its_table_says_so(agent: Agent) -> None:
+    agent.hello("lively")
+    assert agent.ask("lively:echo", {})["content"] == "at last"
 
 
 # --- chains ---

@@ -168,8 +168,7 @@ class Plan:
         self.name, self.offered = offered.name, offered
         # Its entries in lists of tools and what they could not say, by form and name.
         self.rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
-        self.kind = kind
-        self.provider = provider or kind
+        self.kind, self.provider = kind, provider or kind
         self.takes_place = self.gives_json = True
         self.starts_agents = self.in_background = self.may_ask_for_job = False
         self.limit_s, self.read = limit_s, read
@@ -307,10 +306,8 @@ class Call:
     ) -> None:
         self.context = context
         self.above = above
-        self.machine = CallMachine(trio.current_time(), allowed_s)
-        self.id, self.name = call_id, name
-        self.traceparent = traceparent
-        self.wanted = AS_JSON
+        self.machine, self.id, self.name = CallMachine(trio.current_time(), allowed_s), call_id, name
+        self.traceparent, self.wanted = traceparent, AS_JSON
         self.plan: Plan | None = None
         self.approval: Approval | None = None
         self.input: Raw | UnsetType | None = None
@@ -406,10 +403,13 @@ class Call:
             self._entry = self.context.timer.add(when, self)
 
     def expire(self) -> None:
-        """The deadline has passed."""
+        """The deadline has passed, unless it was put off."""
         self._entry = None
-        self.stop(*self.machine.timeout(self.name, self.doing))
-        self.context.channel.flush()
+        if trio.current_time() < self.machine.ends_at:
+            self._arm(self.machine.ends_at)
+        else:
+            self.stop(*self.machine.timeout(self.name, self.doing))
+            self.context.channel.flush()
 
     def is_at(self, gate: Container[object]) -> bool:
         """As `CallAbove.is_at`."""

@@ -29,7 +29,7 @@ from tooldispatchd.agent.programs.programs import Lent, Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.outcome import Outcome, Unread, Update
-from tooldispatchd.calls.stages import Reason
+from tooldispatchd.calls.stages import CallState, Reason
 from tooldispatchd.catalog.callgraph import agents_started, default_call_s
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
@@ -296,6 +296,8 @@ class McpPlan(Plan):
             wanted=call.wanted,
             origin=call.request,
         )
+        if self._kept.server.max_call_s is not None:
+            request.extend = partial(self._extend, call, self._kept.server.max_call_s)
         if self._kept.server.told:
             request.meta = (request.meta or {}) | call_meta(call)
         outcome = self._kept.start(request)
@@ -313,7 +315,13 @@ class McpPlan(Plan):
             kept.cancel(request, "timeout")
         else:
             kept.expire(request)
+        if request.noise:
+            call.machine.add({"server": kept.server.name, "reason": request.noise})
         call.finish(CANCELLED)
+
+    def _extend(self, call: Call, most_s: float) -> None:
+        if call.machine.state is CallState.RUNNING:
+            call.machine.extend(self.limit_s, trio.current_time(), most_s=most_s)
 
     @staticmethod
     def _finish(call: Call, outcome: Outcome) -> None:

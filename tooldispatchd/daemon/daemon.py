@@ -5,7 +5,8 @@ what is left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. Ad
 second signal kills every child and exits 1.
 A daemon that another one takes over has its channels for `grace_s` as if nothing had happened, then it drains.
 SIGHUP reads the configuration anew (`reloading`), unless it is that of the daemon's own terminal, which is gone: that
-ends it like SIGTERM. SIGUSR1 and SIGUSR2 are ignored.
+ends it like SIGTERM. SIGQUIT, SIGXCPU and SIGPWR are as SIGTERM; of others that would end a process, those of `IGNORED`
+are only logged.
 """
 
 import os
@@ -36,7 +37,7 @@ from tooldispatchd.daemon.places.takeover import MAX_DESCRIPTORS
 from tooldispatchd.daemon.scraping import ScrapeSide
 from tooldispatchd.daemon.systemd import Notifier
 from tooldispatchd.daemon.webside import WebSide
-from tooldispatchd.forked.signals import IGNORED
+from tooldispatchd.forked.signals import IGNORED, signal_name
 from tooldispatchd.front.channel import Channel, SocketWire
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.pair import give_back, open_pair
@@ -344,7 +345,7 @@ class Daemon:
         SIGHUP asks for a reload, unless it says that the daemon's terminal is gone.
         """
         async for number in signals:
-            name = signal.Signals(number).name
+            name = signal_name(number)
             is_reload = number == signal.SIGHUP and not (self._has_terminal and not has_terminal())
             if number in IGNORED or (is_reload and self.is_stopping):
                 self._log.info("signal ignored", signal=name)

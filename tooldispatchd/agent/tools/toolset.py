@@ -250,7 +250,7 @@ class Toolset:
         """The tools that the server should have and lacks, each with a sentence that says so."""
         lacks = f"server {server.name} does not offer the tool"
         missing = {
-            tool: f"{lacks} {tool}, which the tool {declared} is made of"
+            tool: f"{lacks} {tool}, which the tool {declared} is made of{kept.offer.why_missing(tool)}"
             for tool, declared in server.needed.items()
             if kept.offer.tool(tool) is None
         }
@@ -258,7 +258,7 @@ class Toolset:
             named = (*(server.use.only or ()), *(server.binding.spec.tools or ()))
             usable = kept.offer.tools
             lacking = insisted(named, usable=usable, listed=kept.offer.listed or usable, keeps=server.keeps)
-            missing |= {tool: f"{lacks} {tool}" for tool in lacking}
+            missing |= {tool: f"{lacks} {tool}{kept.offer.why_missing(tool)}" for tool in lacking}
         for tool, detail in missing.items():
             self._log.warning("tool missing", server=server.name, tool=tool, reason=detail)
         return missing
@@ -351,7 +351,9 @@ class Toolset:
         if self.refusal is not None:
             return
         fault = Fault(Code.MISSING_TOOL, detail, {"server": kept.server.name, "tool": tool})
-        self.refusal = propose(fault, nearest(tool, kept.offer.listed or kept.offer.tools))
+        offer = kept.offer
+        usable = [name for name in offer.listed or offer.tools if name not in offer.left_out]
+        self.refusal = fault if tool in offer.left_out else propose(fault, nearest(tool, usable))
 
     def _miss(self, server: SessionServer, fault: Fault) -> None:
         """A server that did not come up is a warning, and a refusal where its tools were named to be offered."""

@@ -9,13 +9,8 @@ from typing import Final
 
 from tooldispatchd.catalog.forms.rendered import Schema
 from tooldispatchd.catalog.pointers import unescape, unescape_fragment
+from tooldispatchd.catalog.schemakeywords import HOLDING
 
-_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
-_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-_SINGLES: Final = (
-    *("items", "additionalProperties", "additionalItems", "unevaluatedProperties", "unevaluatedItems"),
-    *("propertyNames", "contains", "contentSchema", "not", "if", "then", "else"),
-)
 _NAMED: Final = re.compile(r"draft-0([4-7])/")
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,5}")
 # Words that mean something in 2020-12 and nothing, or something else, in draft 7.
@@ -25,9 +20,6 @@ _NEWER: Final = frozenset(
         *("minContains", "maxContains"),
     )
 )
-
-# Which of a schema's keywords hold schemas: as values by name, as a list, or one.
-_HOLDING: Final = {**dict.fromkeys(_MAPS, "map"), **dict.fromkeys(_LISTS, "list"), **dict.fromkeys(_SINGLES, "single")}
 
 MAX_READ: Final = 6_000
 """Parts of a schema that are looked at to know whether it may stand as it is: it takes some 5 ms with all checks."""
@@ -54,8 +46,8 @@ def subschemas(schema: Schema) -> Iterator[Schema]:
         node = waiting.pop()
         if isinstance(node, dict):
             yield node
-            for key in node.keys() & _HOLDING.keys():
-                waiting.extend(_held(_HOLDING[key], node[key]))
+            for key in node.keys() & HOLDING.keys():
+                waiting.extend(_held(HOLDING[key], node[key]))
 
 
 def is_short(schema: Schema) -> bool:
@@ -65,13 +57,13 @@ def is_short(schema: Schema) -> bool:
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
-            for key in node.keys() & _HOLDING.keys():
+            for key in node.keys() & HOLDING.keys():
                 inner = node[key]
                 # Before they are taken: a list may be as long as the whole.
                 parts += len(inner) if isinstance(inner, dict | list) else 1
                 if parts > MAX_READ:
                     return False
-                waiting.extend(_held(_HOLDING[key], inner))
+                waiting.extend(_held(HOLDING[key], inner))
     return True
 
 

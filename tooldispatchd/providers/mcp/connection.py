@@ -189,7 +189,8 @@ class Connection:
                 return None
             if found.missing is not None:
                 self.offer = msgspec.structs.replace(found, tools={})
-                detail = f"server {server.name} does not offer the whitelisted tool {found.missing}"
+                why = found.why_missing(found.missing)
+                detail = f"server {server.name} does not offer the whitelisted tool {found.missing}{why}"
                 extras: dict[str, object] = {"server": server.name, "tool": found.missing}
                 self._end(ConnectionEvent.FAILED, Fault(Code.MISSING_TOOL, detail, extras))
                 return None

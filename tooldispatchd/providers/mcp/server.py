@@ -84,6 +84,8 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The request that a call of it is; for any but `tools/call` the arguments are the request's parameters."""
     params: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """HTTP headers that repeat some of its arguments, and where each lies in them (revision 2026-07-28)."""
+    unchecked: str = ""
+    """What of its schemas is not checked, as a phrase; empty where all of it is."""
     rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
 
     @property
@@ -115,6 +117,11 @@ class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     def tool(self, name: str) -> McpTool | None:
         """The tool of that name, or of a name of which that is an escape; None where there is none."""
         return self.tools.get(name) or self.tools.get(named_by(name, self.tools) or "")
+
+    def why_missing(self, tool: str) -> str:
+        """The end of a sentence that says that a tool is not offered: the reason, where there is one."""
+        why = self.left_out.get(tool)
+        return "" if why is None else f": {tool} is left out: {why}"
 
 
 # --- faults, of which each `why` is a phrase that follows the server's name -------------------------------------------

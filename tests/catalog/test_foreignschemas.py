@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.catalog.foreignschemas import NoObjectError, read_foreign
+from tooldispatchd.catalog.foreignschemas import NoObjectError, read_foreign, read_own
 from tooldispatchd.catalog.schemas import ExternalReferenceError, SchemaBoundError
 
 STRING = {"type": "string"}
@@ -311,3 +311,22 @@ def test_any_json_is_a_schema_that_is_right_or_has_one_of_three_reasons(schema: 
     check.is_valid({"n": 1})
     assert json.loads(json.dumps(made.shown)) == made.shown
     assert len(made.unchecked) <= 6
+
+
+# --- an operator's own ---
+
+
+def test_of_an_operators_schema_only_patterns_that_are_right_are_left_unchecked() -> None:
+    read_so = read_own(record({"pattern": LOOK, "minLength": 1}))
+    assert read_so is not None
+    assert read_so[0].checked == record({"minLength": 1})
+    assert read_own(record({"pattern": "("})) is None
+    assert read_own(record({"pattern": LOOK, "type": "nope"})) is None
+    assert read_own({"type": "object", "properties": []}) is None
+
+
+@pytest.mark.parametrize("pattern", ["(?i)^a", "(?P<y>a)", "^a}?$"])
+def test_patterns_that_older_drafts_alone_refuse_are_checked(pattern: str) -> None:
+    read_so = read_own({"$schema": DRAFT_07, **record({"pattern": pattern})})
+    assert read_so is not None
+    assert (read_so[0].unchecked, read_so[1].is_valid({"n": "b"})) == ((), False)

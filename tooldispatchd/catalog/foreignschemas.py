@@ -14,11 +14,22 @@ from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.matching import TOO_LARGE, why_unmatched
+from tooldispatchd.catalog.matching import NO_PATTERN, TOO_LARGE, why_unmatched
 from tooldispatchd.catalog.olderdrafts import Schema, modernize, named_draft
 from tooldispatchd.catalog.pointers import at, escape, escape_fragment, unescape, unescape_fragment
 from tooldispatchd.catalog.problems import cut
-from tooldispatchd.catalog.schemakeywords import ANNOTATIONS, ANY, DROP, HOLDING, LISTS, RULES, URL, held, schema_of
+from tooldispatchd.catalog.schemakeywords import (
+    ANNOTATIONS,
+    ANY,
+    DROP,
+    HOLDING,
+    LISTS,
+    RULES,
+    URL,
+    held,
+    schema_of,
+    subschemas,
+)
 from tooldispatchd.catalog.schemas import (
     ACCEPT,
     MAX_PATTERN,
@@ -78,6 +89,22 @@ def read_foreign(schema: object, *, is_input: bool) -> tuple[ForeignSchema, Chec
     except (ValueError, OverflowError) as error:
         made = _outline(held, cut(str(error), MAX_PLACE), is_input=is_input)
         return made, compile_check(made.checked)
+
+
+def read_own(schema: Schema) -> tuple[ForeignSchema, Check] | None:
+    """Read an operator's schema that does not compile; None where more is wrong with it than what cannot be matched."""
+    text = _encode(schema)
+    bare = msgspec.json.decode(text)
+    for node in subschemas(bare):
+        by_pattern = node.pop("patternProperties", None)
+        patterns = [node.pop("pattern", None), *(by_pattern if isinstance(by_pattern, dict) else ())]
+        if any(each is not None and why_unmatched(str(each)) == NO_PATTERN for each in patterns):
+            return None
+    try:
+        compile_check(bare)
+    except SchemaError:
+        return None
+    return read_foreign(msgspec.json.decode(text), is_input=False)
 
 
 def _outline(root: Schema, why: str, *, is_input: bool) -> ForeignSchema:
@@ -164,10 +191,10 @@ class _Repair:
 
     # --- the walk ---
 
-    def _walk(self, start: Schema, place: _Place) -> None:
-        waiting = [(start, place)]
-        while waiting:
-            node, place = waiting.pop()
+    def _walk(self, start: Schema, start_place: _Place) -> None:
+        waiting = [(start, start_place)]
+        # Grows while it is walked.
+        for node, place in waiting:
             if id(node) in self._nodes:
                 continue
             self._nodes[id(node)], self._places[id(node)] = node, place

@@ -50,12 +50,23 @@ URL: Final = re.compile(r"(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*#?"
 
 def held(keyword: str, value: object) -> Iterator[tuple[tuple[str, ...], object]]:
     """The schemas that a keyword holds, each with the steps to it."""
-    if isinstance(value, dict) and keyword in _MAPS:
+    if isinstance(value, dict) and HOLDING[keyword] == "map":
         yield from (((name,), part) for name, part in value.items())
     elif isinstance(value, list):
         yield from (((str(index),), part) for index, part in enumerate(value))
     else:
         yield (), value
+
+
+def subschemas(schema: dict[str, object]) -> Iterator[dict[str, object]]:
+    """A schema and every schema object in it, definitions included, whatever their order."""
+    waiting: list[object] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            for key in node.keys() & HOLDING.keys():
+                waiting.extend(part for _, part in held(key, node[key]))
 
 
 def schema_of(value: object) -> object:

@@ -14,13 +14,13 @@ from tests.catalog.forms.constraints import ENTRIES, OPENAI_STRICT, Schema, part
 from tests.catalog.forms.random_schemas import OBJECTS, soup
 from tests.catalog.random_types import TYPES, declarations, values_of
 from tests.examples import examples
-from tooldispatchd.catalog.forms.drafts import subschemas
 from tooldispatchd.catalog.forms.form import FORMS, render
 from tooldispatchd.catalog.forms.merging import types_of
 from tooldispatchd.catalog.forms.rendered import MAX_NOTE, MAX_NOTES
 from tooldispatchd.catalog.forms.rewriting import MAX_PARTS
 from tooldispatchd.catalog.meanings import to_schema
 from tooldispatchd.catalog.offered import Offered, show_schema
+from tooldispatchd.catalog.schemakeywords import subschemas
 from tooldispatchd.catalog.schemas import SchemaError, compile_check
 
 # Python takes a second for a schema of 2,500 properties.

@@ -7,12 +7,13 @@ are looked at). Some of its products refuse references, so there are none. No le
 
 from typing import Final
 
-from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike, subschemas
+from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike
 from tooldispatchd.catalog.forms.merging import as_object, keep_names
 from tooldispatchd.catalog.forms.propertynames import PROPERTY_NAMES
 from tooldispatchd.catalog.forms.rendered import Notes, Rendered
 from tooldispatchd.catalog.forms.rewriting import rewrite
 from tooldispatchd.catalog.offered import Offered, is_object
+from tooldispatchd.catalog.schemakeywords import subschemas
 
 _NAME: Final = PROPERTY_NAMES["anthropic"]
 _REFUSED: Final = frozenset({"anyOf", "oneOf", "allOf"})

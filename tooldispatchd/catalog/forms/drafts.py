@@ -4,12 +4,11 @@ Everything here walks with a list of its own, for schemas come from servers; the
 """
 
 import re
-from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tooldispatchd.catalog.forms.rendered import Schema
 from tooldispatchd.catalog.pointers import unescape, unescape_fragment
-from tooldispatchd.catalog.schemakeywords import HOLDING
+from tooldispatchd.catalog.schemakeywords import HOLDING, held, subschemas
 
 _NAMED: Final = re.compile(r"draft-0([4-7])/")
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,5}")
@@ -39,17 +38,6 @@ def draft_of(schema: Schema) -> int:
     return 2019 if "2019-09" in named else 2020
 
 
-def subschemas(schema: Schema) -> Iterator[Schema]:
-    """A schema and every schema object in it, definitions included, whatever their order."""
-    waiting: list[object] = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            yield node
-            for key in node.keys() & HOLDING.keys():
-                waiting.extend(_held(HOLDING[key], node[key]))
-
-
 def is_short(schema: Schema) -> bool:
     """Whether a schema has at most `MAX_READ` parts, so that it may be looked through; no more of them are counted."""
     waiting: list[object] = [schema]
@@ -63,16 +51,8 @@ def is_short(schema: Schema) -> bool:
                 parts += len(inner) if isinstance(inner, dict | list) else 1
                 if parts > MAX_READ:
                     return False
-                waiting.extend(_held(HOLDING[key], inner))
+                waiting.extend(part for _, part in held(key, inner))
     return True
-
-
-def _held(way: str, inner: object) -> Iterable[object]:
-    if isinstance(inner, list):
-        return inner if way != "map" else ()
-    if way == "map":
-        return inner.values() if isinstance(inner, dict) else ()
-    return (inner,) if way == "single" else ()
 
 
 def reads_alike(schema: Schema) -> bool:

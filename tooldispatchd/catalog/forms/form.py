@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.forms.anthropic import render_anthropic
-from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, subschemas
+from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short
 from tooldispatchd.catalog.forms.google import render_google
 from tooldispatchd.catalog.forms.openai import render_openai, render_openai_responses
 from tooldispatchd.catalog.forms.propertynames import PROPERTY_NAMES, shown_properties, with_shown
@@ -14,6 +14,7 @@ from tooldispatchd.catalog.forms.rendered import MAX_NOTES, Notes, Rendered
 from tooldispatchd.catalog.names import is_plain, split_name
 from tooldispatchd.catalog.offered import Offered, annotations_in, is_object
 from tooldispatchd.catalog.problems import cut
+from tooldispatchd.catalog.schemakeywords import subschemas
 
 
 def render_plain(tool: Offered, name: str) -> Rendered:

@@ -9,11 +9,12 @@ from collections.abc import Collection
 from copy import deepcopy
 from typing import Final
 
-from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike, subschemas
+from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike
 from tooldispatchd.catalog.forms.merging import as_object, options_of, properties_of, schema_at, types_of
 from tooldispatchd.catalog.forms.rendered import Notes, Rendered, Schema, cut_description
 from tooldispatchd.catalog.forms.rewriting import rewrite
 from tooldispatchd.catalog.offered import Offered, is_object
+from tooldispatchd.catalog.schemakeywords import subschemas
 
 MAX_DESCRIPTION: Final = 1_024
 

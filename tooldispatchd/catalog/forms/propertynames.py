@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tooldispatchd.catalog.forms.drafts import REFERENCES, find, is_short, subschemas
+from tooldispatchd.catalog.forms.drafts import REFERENCES, find, is_short
 from tooldispatchd.catalog.forms.merging import as_object, properties_of, required_of
 from tooldispatchd.catalog.forms.rendered import Notes, Schema
 from tooldispatchd.catalog.forms.rewriting import rewrite
 from tooldispatchd.catalog.names import MAX_FIELD, field_name
+from tooldispatchd.catalog.schemakeywords import subschemas
 
 # What every provider takes.
 _ANYWHERE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")

@@ -37,6 +37,14 @@ CONFIG = "\n".join(
         tool("echo", 'name = "echo"', mcp='"results"'),
         tool("given", 'name = "echo"', "output_schema = { type = 'integer' }", mcp='"results"'),
         tool("taken", 'name = "echo"', "input_schema = { type = 'object', required = ['result'] }", mcp='"results"'),
+        tool("quoted", 'type = "{result: {content: [json]}} -> json"', 'name = "echo"', mcp='"results"'),
+        tool(
+            "unquoted",
+            'type = "{result: {content: [json]}} -> json"',
+            'name = "echo"',
+            "repair = false",
+            mcp='"results"',
+        ),
         tool("down", 'type = "{} -> string"', mcp='"broken"'),
         tool("bare", mcp='"broken"'),
         tool("lacking", mcp='"results"'),
@@ -64,6 +72,7 @@ CONFIG = "\n".join(
         '[agents.off]\nmcp = ["off"]',
         '[agents.slow]\ntools = ["brief", "long", "plain"]',
         '[agents.child]\ntools = ["child"]',
+        '[agents.quoted]\ntools = ["quoted", "unquoted"]',
         '[agents.lively]\nmcp = ["lively"]',
         '[agents.piped]\ntools = ["piped"]',
         '[agents.leaking]\ntools = ["leaking"]',
@@ -114,6 +123,15 @@ def test_what_breaks_a_declared_type_is_told_on_both_sides(agent: Agent) -> None
     assert code_of(agent.ask("number", {"more": 1})) == "invalid_input"
     assert code_of(agent.ask("number", said("four"))) == "invalid_output"
     assert code_of(agent.ask("number", result(structuredContent="4"))) == "invalid_output"
+
+
+def test_json_in_quotes_is_taken_for_what_it_holds_unless_the_table_says_otherwise(agent: Agent) -> None:
+    agent.hello("quoted")
+    quoted = {"result": '{"content":"[{\\"type\\":\\"text\\",\\"text\\":\\"4\\"}]"}'}
+    assert agent.ask("quoted", quoted)["content"] == "4"
+    answer = agent.ask("unquoted", quoted)
+    assert code_of(answer) == "invalid_input"
+    assert "this text holds JSON" in json.loads(answer["content"])["violations"][0]["message"]
 
 
 def test_an_error_of_the_server_is_passed_on_unchecked(agent: Agent) -> None:

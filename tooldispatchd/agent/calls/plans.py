@@ -381,7 +381,7 @@ def listed_plan(
         tags=tags,
         unenforced=unenforced,
     )
-    read = Reader(tool.input, missing={}, wrapped=False)
+    read = Reader(tool.input, missing={}, wrapped=False, repairs=kept.server.repairs)
     plan = McpPlan(runtime, kept, tool, offered=offered, read=read)
     if not (tags or unenforced):
         # Sessions with equal servers share the tool, and so what it looks like in a form.
@@ -404,7 +404,9 @@ def declared_mcp_plan(
     """
     spec = declared.spec
     is_listed = not declared.input_schema
-    read = Reader(tool.input, missing={}, wrapped=False) if is_listed else read_of(declared)
+    repairs = kept.server.repairs if spec.repair is None else spec.repair
+    listed = Reader(tool.input, missing={}, wrapped=False, repairs=repairs)
+    read = listed if is_listed else read_of(declared, repairs=repairs)
     offered = Offered(
         name=declared.name,
         title=declared.title or tool.title,
@@ -440,9 +442,10 @@ def offered_of(tool: DeclaredTool, unenforced: tuple[str, ...] = ()) -> Offered:
     )
 
 
-def read_of(tool: DeclaredTool, *, as_text: bool = False) -> Reader:
-    """How the input of a declared tool is read."""
-    return Reader(tool.input, missing=tool.missing_input, wrapped=tool.wrapped, as_text=as_text)
+def read_of(tool: DeclaredTool, *, as_text: bool = False, repairs: bool | None = None) -> Reader:
+    """How the input of a declared tool is read; whether it `repairs` its own table says, unless it is told."""
+    repairs = bool(tool.spec.repair) if repairs is None else repairs
+    return Reader(tool.input, missing=tool.missing_input, wrapped=tool.wrapped, as_text=as_text, repairs=repairs)
 
 
 def in_mode(plan: Plan, tool: DeclaredTool) -> Plan:

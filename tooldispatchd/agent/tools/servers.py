@@ -497,6 +497,7 @@ def server_value(
         resources=bool(is_whole and offered if spec.mcp_resources is None else spec.mcp_resources),
         traced=spec.trace,
         told=spec.meta,
+        repairs=spec.repair is not False,
         warns_of_outputs=spec.output_check == "warn",
         max_call_s=spec.max_call_s if spec.reset_timeout_on_progress else None,
         max_line_bytes=max_content_bytes + ENVELOPE_BYTES,

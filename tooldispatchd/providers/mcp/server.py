@@ -25,7 +25,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     `dies_of_timeouts`. `resources` is whether resources and prompts are offered as tools; `traced`, whether each
     message is logged; `told`, whether each call says whose it is. `policy` is what its child is started under. With
     `warns_of_outputs` an answer is given that breaks the output schema which the server itself lists. With `max_call_s`
-    progress begins `call_s` anew, for so long in all.
+    progress begins `call_s` anew, for so long in all. Whether it `repairs` says what inputs its tools take.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     traced: bool = False
     told: bool = False
     warns_of_outputs: bool = False
+    repairs: bool = True
     policy: Policy | None = None
 
 

@@ -52,12 +52,15 @@ def shown_properties(schema: Schema) -> dict[str, str]:
     return shown
 
 
-def with_shown(form: str, schema: Schema, notes: Notes) -> Schema:
-    """The schema with names of properties that the form takes; the same one where it takes all of them."""
+def with_shown(form: str, schema: Schema, notes: Notes, own: Schema) -> Schema:
+    """The schema with names of properties that the form takes; the same one where it takes all of them.
+
+    It may say less than the tool's `own`, by which the names go.
+    """
     allowed = PROPERTY_NAMES.get(form)
-    if allowed is None or all(map(allowed.fullmatch, _names(schema))):
+    if allowed is None or all(map(allowed.fullmatch, _names(own))):
         return schema
-    shown = {name: other for name, other in shown_properties(schema).items() if not allowed.fullmatch(name)}
+    shown = {name: other for name, other in shown_properties(own).items() if not allowed.fullmatch(name)}
     root = schema if _is_simple(schema) else as_object(rewrite(schema, notes), notes)
     renamed = {**root, "properties": {shown.get(name, name): one for name, one in _described(root, shown)}}
     required = [shown.get(name, name) for name in required_of(root) if isinstance(name, str)]

@@ -26,9 +26,14 @@ def why_unmatched(pattern: str) -> str | None:
         return TOO_LARGE
     if _compiles(pattern):
         return None
-    if any(token.lastgroup for token in _BACKTRACKING.finditer(pattern)):
+    if looks_around(pattern):
         return LOOK_AROUND
     return TOO_LARGE if _compiles(_TIMES.sub("{1}", pattern)) else NO_PATTERN
+
+
+def looks_around(pattern: str) -> bool:
+    """Whether a pattern has look-around or a back-reference."""
+    return any(token.lastgroup for token in _BACKTRACKING.finditer(pattern))
 
 
 def _compiles(pattern: str) -> bool:

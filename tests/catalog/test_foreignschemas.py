@@ -140,6 +140,8 @@ def test_a_right_schema_stays_as_it_is() -> None:
         ({"if": {"enum": 1}, "then": STRING}, {}, "if/enum"),
         ({"$ref": "#/$defs/none"}, {}, "$ref"),
         ({"$ref": 7}, {}, "$ref"),
+        ({"$ref": "Missing"}, {}, "$ref"),
+        ({"$ref": "a b"}, {}, "$ref"),
         ({"properties": {"a": "the name"}}, {"properties": {"a": {"description": "the name"}}}, "properties/a"),
     ],
 )

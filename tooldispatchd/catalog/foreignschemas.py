@@ -314,8 +314,9 @@ class _Repair:
 
     def _leads_away(self, node: Schema, keyword: str, url: str) -> bool:
         """Whether a reference is kept that may lead to another document; an output's is left out."""
-        is_url = URL.fullmatch(url) is not None
-        if is_url and (url.rpartition("/")[2] in self._identifiers or self._is_input):
+        # A bare word is a definition that is not there.
+        is_url = URL.fullmatch(url) is not None and not {"/", ".", ":"}.isdisjoint(url)
+        if url.rpartition("/")[2] in self._identifiers or (is_url and self._is_input):
             return True
         del node[keyword]
         why = "which is never fetched" if is_url else "which is no address"

@@ -2,6 +2,9 @@
 
 import msgspec
 import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Raw
 
 from tests.providers.mcp.linking import SHARE
@@ -150,6 +153,27 @@ async def test_a_schema_that_lies_elsewhere_disables_its_tool_and_is_never_fetch
     first, second = listing.all_warnings()
     assert first == f"tool 'search' is left out: its inputSchema refers to {place}, which is never fetched"
     assert second.startswith("tool 'other': not checked are its outputSchema at /")
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2**70) | st.floats() | st.sampled_from(["object", "#", "(?=a)", "x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "properties", "items", "$ref", "pattern", "not", "x"]), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(ANY_JSON, ANY_JSON)
+def test_any_schemas_are_those_of_a_tool_or_say_why_nobody_can_call_it(source: object, target: object) -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    trio.run(listing.add, listed("any", inputSchema=source, outputSchema=target))
+    why = listing.left_out.get("any", "")
+    assert (why == "") is ("any" in listing.tools)
+    assert why == "" or why.startswith(
+        ("its inputSchema takes no object: ", "its inputSchema is broken: the schema unfolds")
+    )
 
 
 async def test_any_keyword_of_the_newest_draft_may_stand_in_a_schema() -> None:

@@ -122,7 +122,7 @@ class Daemon:
         self._channels: set[Channel | StreamChannel] = set()
         self._pairs = 0
         self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
-        self.started_at = time.time()
+        self.started_at, self.began = time.time(), time.monotonic()
         self.drains_until: float | None = None
         self.reload: Reload | None = None
         self.configuration: Callable[[], ReadConfiguration] | None = None
@@ -377,7 +377,7 @@ class Daemon:
         self._notifier.stopping(self.status, within_s=grace_s + TEARDOWN_S + EXIT_S)
         self._log.info("daemon draining", sessions=self._state.open_sessions.total, grace_s=grace_s)
         self._state.is_draining = True
-        self.drains_until = time.time() + grace_s
+        self.drains_until = time.monotonic() + grace_s
         self.places.drain()
         self._web.stop()
         self._emptied = trio.Event()

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import inspect as kinds
 
 from tooldispatchd.catalog import answerspec, auditspec, policyspec, restspecs, specs, toolboxspecs, tracesspec
+from tooldispatchd.catalog.agentspec import AgentSpec
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.hookspec import HookSpec
 from tooldispatchd.catalog.httpauthspec import HttpAuthSpec
@@ -46,6 +47,7 @@ STRUCTS: Final[dict[str, type[msgspec.Struct]]] = {
         toolboxspecs.ToolboxSpec,
         toolboxspecs.SearchSpec,
         specs.ProfileSpec,
+        AgentSpec,
         restspecs.RestSpec,
         restspecs.RestPagesSpec,
         restspecs.RestStreamSpec,

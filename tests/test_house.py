@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 import pytest
 
+from tooldispatchd.catalog.agentspec import AGENT_KEYS
 from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.policyspec import POLICY_KEYS
 from tooldispatchd.catalog.restspecs import RestApiSpec
@@ -188,6 +189,9 @@ def test_every_setting_is_in_the_example(setting: str) -> None:
     if (table == "toolbox.*" and key in OPTIONS) or table == "openapi.*":
         assert re.search(rf"^#  .*\b{key}\b", example, re.MULTILINE)
         return
+    if table == "processes.*" and key in AGENT_KEYS:
+        # What an agent may call is shown with a profile, and this table says so.
+        header = re.escape("[agents.") + r"[\w.-]+\]"
     is_bound = table in {"mcp.*", "processes.*", "agents.*", "toolbox.*", "hooks.*"} and key in KEYS
     if is_bound or (table in {"mcp.*", "toolbox.*"} and key in POLICY_KEYS):
         # What bounds programs, and how calls wait, is shown with a tool, and these say so.

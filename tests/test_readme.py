@@ -20,6 +20,7 @@ from tests.test_documents import PATIENCE_S, play, serving
 from tests.wire.conversations import spoken
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.agent.programs.programs import TRACEPARENT
+from tooldispatchd.catalog.agentspec import AgentSpec
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.expressions.door import compile_expression
 from tooldispatchd.catalog.meanings import check_names
@@ -160,7 +161,7 @@ def test_every_setting_is_described_and_has_its_row(name: str) -> None:
 
 
 def test_no_table_of_the_configuration_is_without_its_settings() -> None:
-    assert tables_below(Config) | {ConfinedSpec, PolicySpec, SizedSpec} == set(STRUCTS.values())
+    assert tables_below(Config) | {AgentSpec, ConfinedSpec, PolicySpec, SizedSpec} == set(STRUCTS.values())
 
 
 def tables_below(spec: type[msgspec.Struct]) -> set[type[msgspec.Struct]]:

@@ -1,6 +1,7 @@
 """Servers written where they are used, for the tests of tools that are declared on them."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -23,7 +24,7 @@ def late(program: Path, *words: str) -> str:
 
 
 def agent_process(name: str, *servers: str) -> str:
-    """An agent process, and so a profile, which is offered these servers."""
+    """An agent process, and so a profile, which is offered these servers and which this user may open."""
     return "\n".join(
         [
             f"[processes.{name}]",
@@ -31,6 +32,7 @@ def agent_process(name: str, *servers: str) -> str:
             'type = "!string -> !string"',
             'command = ["true"]',
             f"mcp = [{', '.join(servers)}]",
+            f"uid = {os.geteuid()}",
         ]
     )
 

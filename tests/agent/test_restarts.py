@@ -100,7 +100,9 @@ async def test_a_server_without_a_name_has_one_once_it_is_up(tmp_path: Path) -> 
     kit = Place(tmp_path / "kit")
     kit.has("say")
     kit.breaks()
-    helper = ProcessSpec(kind="agent", type="!json -> !json", command=("true",), mcp=(kit.spec(restart="backoff"),))
+    helper = ProcessSpec(
+        kind="agent", type="!json -> !json", command=("true",), mcp=(kit.spec(restart="backoff"),), uid=(1000,)
+    )
     async with served({}, processes={"helper": helper}, agents={"default": ProfileSpec()}) as runtime:
         agent = Talker(runtime)
         assert names_of(await agent.hello(profile="helper", updates=True)) == []

@@ -83,6 +83,13 @@ def _shown_texts(kind: inspect.Type, path: tuple[str, ...]) -> Iterator[str]:
             yield ".".join(path)
 
 
+AGENTS = {"ProfileSpec", "ProcessSpec"}
+OF_AGENTS = (
+    *("approver", "deny", "queue", "openapi", "toolboxes", "workspace", "workspaces", "roots", "uid", "gid"),
+    *("allow", "order"),
+)
+
+
 def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
     confined = {"read", "write", "user", "group", "memory", "file_size", "output_bytes"}
     specs = {"McpSpec", "ToolSpec", "ProcessSpec", "ProfileSpec", "ToolboxSpec", "HookSpec"}
@@ -91,19 +98,19 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
     assert set(_shown_texts(inspect.type_info(Config), ())) == {
         *(f"{spec}.{key}" for spec in specs for key in confined),
         *(f"{spec}.{key}" for spec in policed for key in ("queue", "exclusive", "breaker")),
-        *(f"{spec}.{key}" for spec in policed - apis | {"ProfileSpec"} for key in ("when", "approve")),
-        *("RuleSpec.rule", "RuleSpec.reason", "ProfileSpec.approver"),
+        *(f"{spec}.{key}" for spec in policed - apis | AGENTS for key in ("when", "approve")),
+        *("RuleSpec.rule", "RuleSpec.reason"),
+        *(f"{spec}.{key}" for spec in AGENTS for key in OF_AGENTS),
         *("HookSpec.tools", "HookSpec.names", "HookSpec.cwd", "HookSpec.venv"),
         *("AuditSpec.keep", "AuditSpec.max_bytes"),
         *("McpSpec.cache", "ToolSpec.cache", "ToolboxSpec.cache", "CacheSpec.store"),
         *("RestApiSpec.tags", "RestApiSpec.cache", "OpenApiSpec.cache"),
-        *("McpSpec.tags", "ToolSpec.tags", "ToolboxSpec.tags", "ProfileSpec.deny"),
-        *("ProfileSpec.queue", "QueueSpec.rate", "McpSpec.read_only", "McpSpec.idempotent"),
+        *("McpSpec.tags", "ToolSpec.tags", "ToolboxSpec.tags"),
+        *("QueueSpec.rate", "McpSpec.read_only", "McpSpec.idempotent"),
         *("Config.types", "Config.plumb", "Config.mcp_json", "DaemonSpec.listen"),
         *("ToolboxSpec.tools", "ToolboxSpec.deny", "ToolboxSpec.prefix", "ToolboxSpec.workspace"),
         *("OpenApiSpec.operations", "OpenApiSpec.tags", "OpenApiSpec.paths", "OpenApiSpec.deny", "OpenApiSpec.prefix"),
-        *("ProfileSpec.openapi",),
-        *("ToolboxSpec.hosts", "ToolboxSpec.deny_hosts", "ToolboxSpec.shared", "ProfileSpec.toolboxes"),
+        *("ToolboxSpec.hosts", "ToolboxSpec.deny_hosts", "ToolboxSpec.shared"),
         *("McpSpec.cwd", "McpSpec.tools", "McpSpec.allow", "McpSpec.deny", "McpSpec.prefix"),
         *(
             "ToolSpec.type",
@@ -119,9 +126,7 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
         *("ProcessSpec.cwd", "ProcessSpec.model", "ProcessSpec.tools", "ProcessSpec.mcp"),
         *("ToolSpec.aliases", "ToolSpec.state", "ToolSpec.output_mode", "ProcessSpec.output_mode"),
         *("HttpAuthSpec.issuer", "HttpAuthSpec.jwks", "HttpAuthSpec.audience", "HttpAuthSpec.scopes"),
-        *("ProfileSpec.workspace", "ProfileSpec.workspaces"),
-        *("ProfileSpec.tools", "ProfileSpec.mcp", "ProfileSpec.roots", "ProfileSpec.uid", "ProfileSpec.gid"),
-        *("ProfileSpec.allow", "ProfileSpec.order"),
+        *("ProfileSpec.tools", "ProfileSpec.mcp"),
         *("RestSpec.api", "RestSpec.styles", "RestSpec.content_type", "RestSpec.pick", "RestSpec.map"),
         *("RestKeySpec.header", "RestKeySpec.query", "RestKeySpec.cookie"),
         *("RestPagesSpec.cursor", "RestPagesSpec.query", "AnnotationsSpec.title"),

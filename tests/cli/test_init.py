@@ -12,6 +12,7 @@ import pytest
 from tests.daemon.spawned import without_places
 from tests.http.certificates import Authority
 from tooldispatchd.catalog import restspecs, specs, toolboxspecs
+from tooldispatchd.catalog.agentspec import AGENT_KEYS
 from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.policyspec import POLICY_KEYS
 from tooldispatchd.cli import init
@@ -126,8 +127,9 @@ def test_the_example_is_checked_without_a_warning_where_there_is_what_it_says_th
         (name, key)
         for name, spec in SECTIONS.items()
         for key in spec.__struct_encode_fields__
-        # What bounds programs, and how calls wait, is the same wherever it stands, and is shown once.
+        # What bounds programs, how calls wait and what agents may call is the same wherever it stands, and shown once.
         if (name == "tools" or key not in {*KEYS, *POLICY_KEYS}) and not (name == "toolbox" and key in OPTIONS)
+        if not (name == "processes" and key in AGENT_KEYS)
     ],
 )
 def test_the_example_shows_every_key_in_its_section(name: str, key: str) -> None:

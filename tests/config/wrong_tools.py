@@ -284,9 +284,11 @@ t.toml:2: tools.a.commnd: unknown key
 t.toml:4: tools."c..d": not a valid name
     allowed: letters, digits, "-" and "_", a letter first, with dots between parts
 t.toml:9: processes.m.xx: unknown key
-    allowed: one of args, chain, command, cpu_s, cwd, description, env, exit_codes, file_size, files, filter, group, \
-input_mode, kind, map, mcp, memory, model, network, nice, options, output_bytes, output_mode, ports, processes, \
-project, prompt, read, reuse, sandbox, stop_s, tools, type, user, write
+    allowed: one of admin, allow, approve, approver, args, budget, catalog, chain, command, cpu_s, cwd, deny, \
+description, env, exit_codes, file_size, files, filter, gid, group, input_mode, jobs, kind, make, map, max_output, \
+mcp, mcp_resources, memory, model, network, nice, openapi, options, order, output_bytes, output_mode, overflow, \
+ports, priority, processes, project, prompt, queue, read, redact, resolve, reuse, roots, sandbox, separator, stop_s, \
+token, token_env, token_file, toolboxes, tools, turn_budget, type, uid, user, when, workspace, workspaces, write
 t.toml:22: tools.z.chain: chain is a key of [processes]; a tool is made of a process
     allowed: process = "z", and chain in [processes.z]
 t.toml:25: agents.x.jbos: unknown key

@@ -14,12 +14,12 @@ from msgspec import Raw
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.session.entrance import Authenticator
 from tooldispatchd.calls.budget import AgentBudget
+from tooldispatchd.catalog.agentspec import AgentSpec
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.policy import has_budget, says_store
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.readings import Readings
-from tooldispatchd.catalog.specs import ProfileSpec
 from tooldispatchd.wire.messages import DEPTH
 
 
@@ -48,9 +48,9 @@ class Setup:
         """The names of all declared tools, however they are spelled."""
         return Readings(self.catalog.tools)
 
-    def profile_spec(self, profile: str) -> ProfileSpec | None:
+    def profile_spec(self, profile: str) -> AgentSpec | None:
         """The table of a profile; None for the one that is there where the configuration names none."""
-        return self.catalog.config.agents.get(profile)
+        return self.catalog.config.profile_spec(profile)
 
     def roots(self, profile: str) -> tuple[str, ...]:
         """The directories that the profile's servers are told of, as `file://` URIs."""
@@ -67,7 +67,7 @@ class Setup:
         config = self.catalog.config
         servers = (use.server for use in profile.servers)
         specs = [self.catalog.servers[name].spec for name in servers if name in self.catalog.servers]
-        return says_store(config, config.agents.get(profile.name), tools=profile.tools, servers=specs)
+        return says_store(config, config.profile_spec(profile.name), tools=profile.tools, servers=specs)
 
     def offers_resources(self, profile: str) -> bool | None:
         """Whether resources and prompts are offered of every server that the profile offers whole; None: not said."""

@@ -73,6 +73,18 @@ class Catalog(msgspec.Struct, frozen=True):
     masker: Masker = msgspec.field(default_factory=Masker)
 
     @property
+    def locked(self) -> frozenset[str]:
+        """The profiles that only the program of an agent process may open, on the channel that it is given."""
+        names = (name for section, name in self.config.profile_tables() if section == "processes")
+        return frozenset(name for name in names if name not in self.tokens and not self.profiles[name].is_bound)
+
+    @property
+    def openable(self) -> dict[str, Profile]:
+        """The profiles that a `hello` may name."""
+        locked = self.locked
+        return {name: profile for name, profile in self.profiles.items() if name not in locked}
+
+    @property
     def is_protected(self) -> bool:
         """Whether any profile asks for a token, a user or a group."""
         return bool(self.tokens) or any(profile.is_bound for profile in self.profiles.values())
@@ -123,7 +135,6 @@ def build_catalog(
     warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]
     warnings += [*_idle_workspaces(config), *_open_powers(config, profiles, {**tokens, **own})]
     warnings += [*_idle_hooks(config, servers), *caching_warnings(config.mcp)]
-    warnings += [f"tools.{each.name}: not checked is its {what}" for each in tools.values() for what in each.unchecked]
     specs: dict[str, bytes] = {}
     if config.agent_command is not None:
         declared, _ = build_types(config.types)
@@ -138,16 +149,19 @@ def _without_tokens(config: Config, tokens: Mapping[str, bytes]) -> tuple[Config
     """The configuration without its tokens, their digests by profile, and what is wrong with any."""
     own: dict[str, bytes] = {}
     problems: list[Problem] = []
-    for name, profile in config.agents.items():
+    for path, profile in config.profile_tables().items():
+        name = path[1]
         if profile.token is not None:
             own[name] = digest_of(profile.token)
             why = token_problem(profile.token)
-            problems += [Problem(("agents", name, "token"), why)] if why else []
+            problems += [Problem((*path, "token"), why)] if why else []
         elif (profile.token_env is not None or profile.token_file is not None) and name not in tokens:
             # It would be open to everyone.
-            problems.append(Problem(("agents", name), "its token has not been read"))
+            problems.append(Problem(path, "its token has not been read"))
     agents = {name: msgspec.structs.replace(profile, token=None) for name, profile in config.agents.items()}
-    return msgspec.structs.replace(config, agents=agents) if own else config, own, problems
+    processes = {name: msgspec.structs.replace(process, token=None) for name, process in config.processes.items()}
+    without = msgspec.structs.replace(config, agents=agents, processes=processes) if own else config
+    return without, own, problems
 
 
 def _free(tools: dict[str, DeclaredTool]) -> None:
@@ -174,17 +188,18 @@ def _idle_hooks(config: Config, servers: Mapping[str, Binding]) -> Iterator[str]
 
 def _open_powers(config: Config, profiles: Mapping[str, Profile], tokens: Mapping[str, bytes]) -> Iterator[str]:
     """A sentence for each profile that has power over others, and for which no token is needed."""
-    asked = {spec.approver for spec in config.agents.values()}
+    asked = {spec.approver for spec in config.profile_tables().values()}
     for name, profile in profiles.items():
-        if name in tokens:
+        table = "processes" if name in config.processes and name not in config.agents else "agents"
+        if name in tokens or (table == "processes" and not profile.is_bound):
             continue
         bound = "any process of its uid or gid, a tool's of this daemon too,"
         opener = bound if profile.is_bound else "whoever can open the socket"
         if profile.admin:
-            yield f"agents.{name}: admin = true without a token: {opener} may administer the daemon"
+            yield f"{table}.{name}: admin = true without a token: {opener} may administer the daemon"
         if name in asked:
             allows = "may allow the calls of others, and of its own other agents, and sees their inputs"
-            yield f"agents.{name}: approver = true without a token: {opener} {allows}"
+            yield f"{table}.{name}: approver = true without a token: {opener} {allows}"
 
 
 def _idle_workspaces(config: Config) -> list[str]:

@@ -71,7 +71,7 @@ class _Deadlocks:
 
     def _in_profile(self, profile: Profile) -> None:
         """All calls have the profile's queue; those below pass that one, and wait for others."""
-        spec = self._config.agents.get(profile.name)
+        spec = self._config.profile_spec(profile.name)
         if spec is None or spec.queue is None:
             return
         for tool in profile.tools:
@@ -107,7 +107,7 @@ class _Deadlocks:
         server = None if at is None else self._servers.get(at.binding)
         process = None if spec.process is None else config.processes.get(spec.process)
         first = [AGENTS] if process is not None and process.kind == "agent" else []
-        return [*first, *_places(policy_of(config, config.agents.get(profile), tool=name, server=server))]
+        return [*first, *_places(policy_of(config, config.profile_spec(profile), tool=name, server=server))]
 
     def _add_below(self, has: Place, top: Node) -> None:
         for below, by in self._below(top):

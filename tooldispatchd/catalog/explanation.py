@@ -8,6 +8,7 @@ headers, a prompt or a description's text.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from tooldispatchd.catalog.agentspec import AgentSpec
 from tooldispatchd.catalog.arguments import TRANSCRIBED, Moded
 from tooldispatchd.catalog.caching import keeps_s_of
 from tooldispatchd.catalog.callgraph import default_call_s
@@ -198,7 +199,7 @@ class _Explanation:
 
     def profiles(self) -> Iterator[str]:
         """What a profile has that its tools and servers do not tell already."""
-        for name, spec in self._config.agents.items():
+        for (_, name), spec in self._config.profile_tables().items():
             lines = [*_profile_lines(spec)]
             if lines:
                 yield f"profile {name}"
@@ -255,8 +256,9 @@ class _Explanation:
                 return spec.kind
 
 
-def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
-    bounds = list(bound_lines(spec))
+def _profile_lines(spec: AgentSpec) -> Iterator[str]:
+    # Those of an agent process are its own program's.
+    bounds = list(bound_lines(spec)) if isinstance(spec, ProfileSpec) else []
     if bounds:
         yield "for all programs that its agents call:"
         yield from (f"{_INDENT}{line}" for line in bounds)
@@ -285,7 +287,7 @@ def _profile_lines(spec: ProfileSpec) -> Iterator[str]:
         yield "offers: the resources and prompts of its servers"
 
 
-def _budget_lines(spec: ProfileSpec) -> Iterator[str]:
+def _budget_lines(spec: AgentSpec) -> Iterator[str]:
     for name, budget in (("budget", spec.budget), ("budget of a turn", spec.turn_budget)):
         if budget is not None:
             said = ((budget.calls, "calls"), (budget.bytes, "bytes"), (budget.tokens, "tokens"))
@@ -323,14 +325,14 @@ def size_lines(spec: SizedSpec) -> Iterator[str]:
         yield f"answers that are too long, {most}: {_OVERFLOWS[spec.overflow or 'store']}"
 
 
-def rule_lines(spec: ToolSpec | McpSpec | ProfileSpec) -> Iterator[str]:
+def rule_lines(spec: ToolSpec | McpSpec | AgentSpec) -> Iterator[str]:
     """Which calls go on, and which somebody is asked about."""
     if spec.when is not None:
         rules = [spec.when] if isinstance(spec.when, str) else [each.rule for each in spec.when]
         yield from (f"only where: {_cut(rule)}" for rule in rules)
     if spec.approve is not None:
         yield f"somebody is asked: {_cut(spec.approve)}"
-    if isinstance(spec, ProfileSpec) and spec.approver:
+    if isinstance(spec, AgentSpec) and spec.approver:
         yield "asked whether calls of others may run" if spec.approver is True else f"asks: profile {spec.approver}"
 
 

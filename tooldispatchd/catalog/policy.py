@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.catalog.agentspec import AgentSpec
 from tooldispatchd.catalog.caching import Caching, asks_for_caching, caching_of
 from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.names import nearest
@@ -15,7 +16,7 @@ from tooldispatchd.catalog.restspecs import RestApiSpec
 from tooldispatchd.catalog.rules import Approving, CallRule, Owner, approving_of, rules_of
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.speckinds import DURATION_S
-from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
+from tooldispatchd.catalog.specs import Config, McpSpec, ToolSpec
 
 # A table that says how calls of its tools wait, and what is done where they fail.
 PolicyTable = ToolSpec | McpSpec | RestApiSpec
@@ -60,7 +61,7 @@ class CallPolicy(msgspec.Struct, frozen=True):
 
 def policy_of(
     config: Config,
-    profile: ProfileSpec | None,
+    profile: AgentSpec | None,
     *,
     tool: str | None = None,
     server: Binding | None = None,
@@ -77,11 +78,13 @@ def policy_of(
     tables = _tables_of(config, tool, server)
     # Of an API's tools each has its own rules and sizes.
     own_tables = {owner: table for owner, table in tables.items() if not isinstance(table, RestApiSpec)}
-    ruling: dict[Owner, ToolSpec | McpSpec | ProfileSpec] = {**own_tables}
+    ruling: dict[Owner, ToolSpec | McpSpec | AgentSpec] = {**own_tables}
     if profile is not None:
         # One that is in no table has no rules.
-        ruling["agents", next((name for name, each in config.agents.items() if each is profile), "")] = profile
-    stated: list[PolicyTable | ProfileSpec] = [*tables.values(), *([] if profile is None else [profile])]
+        ruling[next((path for path, each in config.profile_tables().items() if each is profile), ("agents", ""))] = (
+            profile
+        )
+    stated: list[PolicyTable | AgentSpec] = [*tables.values(), *([] if profile is None else [profile])]
     queues = {spec.queue for spec in stated}
     own = None if tool is None else config.tools[tool].read_only
     listed = server is not None and NameList(server.spec.read_only).admits(server_tool)
@@ -124,25 +127,23 @@ def _tables_of(config: Config, tool: str | None, server: Binding | None) -> dict
     return tables
 
 
-def has_budget(profile: ProfileSpec) -> bool:
+def has_budget(profile: AgentSpec) -> bool:
     """Whether its agents have a budget."""
     return profile.budget is not None or profile.turn_budget is not None
 
 
-def asks_for_steps(spec: ToolSpec | McpSpec | ProfileSpec | None) -> bool:
+def asks_for_steps(spec: ToolSpec | McpSpec | AgentSpec | None) -> bool:
     """Whether a table says anything for which a call takes a step."""
     if spec is None:
         return False
     if spec.queue or spec.max_output or spec.overflow or spec.redact or spec.when or spec.approve:
         return True
-    if isinstance(spec, ProfileSpec):
+    if isinstance(spec, AgentSpec):
         return has_budget(spec)
     return bool(spec.exclusive or spec.breaker or spec.idempotent or asks_for_caching(spec))
 
 
-def says_store(
-    config: Config, profile: ProfileSpec | None, *, tools: Iterable[str], servers: Iterable[McpSpec]
-) -> bool:
+def says_store(config: Config, profile: AgentSpec | None, *, tools: Iterable[str], servers: Iterable[McpSpec]) -> bool:
     """Whether a table of a profile, or of its tools and servers, says that long answers are kept.
 
     It says so by itself, or with a bound and no other word.
@@ -180,11 +181,11 @@ def queue_problems(config: Config, placed: Iterable[tuple[Path, McpSpec]]) -> It
             yield Problem(("queues", name), "faults call one of the daemon's own queues so", value=name)
         if queue.concurrent is None and queue.per_agent is None and queue.rate is None:
             yield Problem(("queues", name), "this queue bounds nothing", allowed="concurrent, per_agent or rate")
-    naming: list[tuple[Path, PolicyTable | ProfileSpec]] = [
+    naming: list[tuple[Path, PolicyTable | AgentSpec]] = [
         *((("tools", name), tool) for name, tool in config.tools.items()),
         *((("rest", name), api) for name, api in config.rest.items()),
         *placed,
-        *((("agents", name), profile) for name, profile in config.agents.items()),
+        *config.profile_tables().items(),
     ]
     for path, spec in naming:
         if spec.queue is not None and spec.queue not in config.queues:

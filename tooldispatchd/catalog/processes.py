@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from tooldispatchd.catalog import morphisms
+from tooldispatchd.catalog.agentspec import AGENT_KEYS
 from tooldispatchd.catalog.arguments import (
     JSON_FEED,
     TRANSCRIBED,
@@ -268,7 +269,7 @@ _OWN: Final[Mapping[str, frozenset[str]]] = {
         {
             *("command", "args", "env", "cwd", "prompt", "model", "tools", "mcp", "options"),
             *("input_mode", "output_mode", "exit_codes", "reuse", "ports", "stop_s"),
-            *KEYS,
+            *(*KEYS, *AGENT_KEYS),
         }
     ),
 }

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from tooldispatchd.catalog.agentspec import AgentSpec
 from tooldispatchd.catalog.choosing import aliases_of, declared_names
 from tooldispatchd.catalog.confinement import NOTHING, Confinement, confinement_of, problems_of
 from tooldispatchd.catalog.globs import NameList, is_glob
@@ -19,7 +20,7 @@ from tooldispatchd.catalog.names import nearest, split_name
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import NO_SUCH_SERVER, Binding, binding_of, server_tool
 from tooldispatchd.catalog.speckinds import Owners
-from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, Server
+from tooldispatchd.catalog.specs import Config, McpSpec, Server
 from tooldispatchd.catalog.spelling import Separator
 from tooldispatchd.catalog.traits import HINT, HINTS, TAG, Choice, Traits, is_trait, trait_problems
 
@@ -149,7 +150,7 @@ class _Wanted(msgspec.Struct, frozen=True):
     path: Path
     tools: tuple[str, ...]
     mcp: tuple[Server, ...]
-    spec: ProfileSpec = ProfileSpec()
+    spec: AgentSpec = AgentSpec()
 
 
 def build_profiles(
@@ -194,7 +195,9 @@ class _ProfileBuilder:
         """The profile; what is wrong in it is left out."""
         spec, path, servers = wanted.spec, wanted.path, self._servers
         tools, used = self._chosen(wanted)
-        wrong = problems_of(spec, path)
+        # The bounds of an agent process are those of its own program, and have been looked at there.
+        is_lent = path[0] == "processes"
+        wrong = [] if is_lent else problems_of(spec, path)
         self.problems += [*_unknown_owners(spec, path), *wrong]
         enabled = {server: only for server, only in used.items() if servers[server].spec.enabled}
         offered, uses = _allowed(tools, _uses(enabled), spec.allow, servers, self._hoped)
@@ -207,7 +210,7 @@ class _ProfileBuilder:
             jobs=spec.jobs,
             uids=_numbers(spec.uid),
             gids=_numbers(spec.gid),
-            confinement=NOTHING if wrong else confinement_of(spec),
+            confinement=NOTHING if wrong or is_lent else confinement_of(spec),
             order=spec.order,
             disabled=tuple(server for server in used if server not in enabled),
             separator=spec.separator,
@@ -273,7 +276,7 @@ class _ProfileBuilder:
         return None
 
 
-def _unknown_owners(spec: ProfileSpec, path: Path) -> Iterator[Problem]:
+def _unknown_owners(spec: AgentSpec, path: Path) -> Iterator[Problem]:
     """A name that was not looked up would admit nobody, without a word."""
     for key, owners in (("uid", spec.uid), ("gid", spec.gid)):
         for owner in _each(owners):
@@ -281,7 +284,7 @@ def _unknown_owners(spec: ProfileSpec, path: Path) -> Iterator[Problem]:
                 yield Problem((*path, key), "this name has not been looked up", value=owner)
 
 
-def _hidden_by_search(spec: ProfileSpec, path: Path, offered: Iterable[str]) -> Iterator[Problem]:
+def _hidden_by_search(spec: AgentSpec, path: Path, offered: Iterable[str]) -> Iterator[Problem]:
     """A declared tool of such a name could not be called."""
     for name in SEARCH_TOOLS if spec.catalog == "search" else ():
         if name in offered:
@@ -297,12 +300,12 @@ def _jobs_in(tools: Iterable[str], config: Config) -> list[str]:
 
 def _all_wanted(config: Config) -> dict[str, _Wanted]:
     """What makes each profile: a table of its own, or an agent process that is one."""
-    processes = {
-        name: _Wanted(("processes", name), spec.tools or (), spec.mcp or ())
+    tables = {
+        name: _Wanted(("processes", name), spec.tools or (), spec.mcp or (), spec)
         for name, spec in config.processes.items()
         if spec.is_profile
     }
-    tables = {name: _Wanted(("agents", name), spec.tools, spec.mcp, spec) for name, spec in config.agents.items()}
+    tables |= {name: _Wanted(("agents", name), spec.tools, spec.mcp, spec) for name, spec in config.agents.items()}
     for name, wanted in tables.items():
         allow = wanted.spec.allow
         if (allow is not None or wanted.spec.deny) and not wanted.tools and not wanted.mcp:
@@ -313,7 +316,7 @@ def _all_wanted(config: Config) -> dict[str, _Wanted]:
                 if spec.expose is True or (spec.expose and tool in (allow or ()))
             )
             tables[name] = _Wanted(wanted.path, exposed, tuple(config.mcp), wanted.spec)
-    return processes | tables
+    return tables
 
 
 def narrow(

@@ -8,12 +8,13 @@ from typing import Final, Literal
 
 import msgspec
 
+from tooldispatchd.catalog.agentspec import AgentSpec
 from tooldispatchd.catalog.expressions.door import Expression, ExpressionError, compile_rule
 from tooldispatchd.catalog.fromschema import outline_of
 from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.policyspec import PolicySpec
 from tooldispatchd.catalog.problems import Path, Problem
-from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec
+from tooldispatchd.catalog.specs import Config, McpSpec
 from tooldispatchd.catalog.types import JSON
 
 # A table: its section, and its name there, or a server's where it has no table of its own.
@@ -42,7 +43,7 @@ class Approving(msgspec.Struct, frozen=True):
     source: str | None = None
 
 
-def rules_of(owner: Owner, spec: PolicySpec | ProfileSpec) -> tuple[CallRule, ...]:
+def rules_of(owner: Owner, spec: PolicySpec | AgentSpec) -> tuple[CallRule, ...]:
     """Those of one table."""
     if spec.when is None:
         return ()
@@ -51,7 +52,7 @@ def rules_of(owner: Owner, spec: PolicySpec | ProfileSpec) -> tuple[CallRule, ..
     return tuple(CallRule(owner, each.rule, each.reason or f"only where {each.rule}") for each in spec.when)
 
 
-def approving_of(owner: Owner, spec: PolicySpec | ProfileSpec, *, is_destructive: bool) -> Approving | None:
+def approving_of(owner: Owner, spec: PolicySpec | AgentSpec, *, is_destructive: bool) -> Approving | None:
     """When somebody is asked about calls of a tool, as one table says."""
     if spec.approve is None or (spec.approve == DESTRUCTIVE and not is_destructive):
         return None
@@ -65,7 +66,7 @@ def approving_of(owner: Owner, spec: PolicySpec | ProfileSpec, *, is_destructive
 
 def is_asked_about(tool: str, config: Config) -> bool:
     """Whether rules or hooks look at calls of a declared tool: as a stage it is a call of its own then."""
-    tables: tuple[PolicySpec | ProfileSpec, ...] = (config.tools[tool], *config.agents.values())
+    tables: tuple[PolicySpec | AgentSpec, ...] = (config.tools[tool], *config.profile_tables().values())
     if any(spec.when is not None or spec.approve is not None for spec in tables):
         return True
     return any(NameList(hook.tools).admits(tool) for hook in config.hooks.values())
@@ -80,10 +81,10 @@ def compile_rules(
     """
     compiled: dict[tuple[Owner, str], Expression] = {}
     problems: list[Problem] = []
-    tables: list[tuple[Path, Owner, PolicySpec | ProfileSpec]] = [
+    tables: list[tuple[Path, Owner, PolicySpec | AgentSpec]] = [
         *((("tools", name), ("tools", name), tool) for name, tool in config.tools.items()),
         *placed,
-        *((("agents", name), ("agents", name), profile) for name, profile in config.agents.items()),
+        *((path, path, profile) for path, profile in config.profile_tables().items()),
     ]
     for path, owner, spec in tables:
         for place, source in _sources(path, spec):
@@ -95,7 +96,7 @@ def compile_rules(
     return compiled, problems
 
 
-def _sources(path: Path, spec: PolicySpec | ProfileSpec) -> Iterator[tuple[Path, str]]:
+def _sources(path: Path, spec: PolicySpec | AgentSpec) -> Iterator[tuple[Path, str]]:
     if isinstance(spec.when, str):
         yield (*path, "when"), spec.when
     elif spec.when is not None:
@@ -106,9 +107,10 @@ def _sources(path: Path, spec: PolicySpec | ProfileSpec) -> Iterator[tuple[Path,
 
 def approver_problems(config: Config) -> Iterator[Problem]:
     """Each approver that is none."""
-    for name, profile in config.agents.items():
-        asked = config.agents.get(profile.approver) if isinstance(profile.approver, str) else None
+    tables = config.profile_tables()
+    for path, profile in tables.items():
+        asked = config.profile_spec(profile.approver) if isinstance(profile.approver, str) else None
         if isinstance(profile.approver, str) and (asked is None or asked.approver is not True):
-            able = ", ".join(each for each, spec in config.agents.items() if spec.approver is True)
+            able = ", ".join(each for (_, each), spec in tables.items() if spec.approver is True)
             why = "no such profile has approver = true"
-            yield Problem(("agents", name, "approver"), why, value=profile.approver, allowed=able or None)
+            yield Problem((*path, "approver"), why, value=profile.approver, allowed=able or None)

@@ -21,20 +21,16 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from tooldispatchd.catalog.agentspec import AGENT_KEYS, AgentSpec
 from tooldispatchd.catalog.answerspec import ServerAnswersSpec
 from tooldispatchd.catalog.auditspec import AuditSpec
-from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.hookspec import HookSpec
 from tooldispatchd.catalog.httpauthspec import HttpAuthSpec
 from tooldispatchd.catalog.openapispec import ApiName, OpenApiSpec
 from tooldispatchd.catalog.policyspec import (
-    BudgetSpec,
     CacheSpec,
     PolicySpec,
-    PriorityWord,
     QueueSpec,
-    RuleSpec,
-    SizedSpec,
 )
 from tooldispatchd.catalog.restspecs import AnnotationsSpec, ForeignRestSpec, RestApiSpec, RestSpec
 from tooldispatchd.catalog.secrecy import Secret, SecretChoice, SecretFile, SecretVariable, Spec
@@ -47,7 +43,6 @@ from tooldispatchd.catalog.speckinds import (
     TIB,
     Argv,
     BindingName,
-    CallOrder,
     Count,
     EnvName,
     HeaderName,
@@ -55,7 +50,6 @@ from tooldispatchd.catalog.speckinds import (
     HookName,
     HostPort,
     Name,
-    Owners,
     QueueName,
     Seconds,
     ServerToolName,
@@ -89,7 +83,7 @@ class LimitsSpec(Spec, frozen=True, kw_only=True):
     """`[limits]`: every bound that a site may want to move."""
 
     call_s: Seconds = 60.0
-    """Seconds for one call, from its turn to its answer, of a tool without a limit of its own. The default is what MCP
+    """Seconds for one call, from its start to its answer, of a tool without a limit of its own. The default is what MCP
     clients commonly use."""
     agent_s: Seconds = 600.0
     """In its place, for tools that run an agent process, itself or in a chain. The default is many turns of a model,
@@ -292,7 +286,7 @@ OutputMode = Annotated[str, Meta(pattern=OUTPUT_PATTERN)]
 ExitCodes = tuple[Annotated[int, Meta(ge=0, le=255)], ...] | Literal["result"]
 
 
-class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
+class ProcessSpec(AgentSpec, frozen=True, kw_only=True):
     """`[processes.NAME]`: a stream process, which takes and gives streams of messages; tools are made of processes.
 
     `!A -> !B` types a stream process. One of type `A -> B` stands in the base category: it may be made a tool, and
@@ -326,8 +320,8 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
     model: str | None = None
     """The model that an `agent` is asked to use; it reads it in its spec."""
     tools: tuple[str, ...] | None = None
-    """What an `agent` may call, as in a profile. An agent that names `tools` or `mcp` is a [profile](#agentsname) of
-    its name."""
+    """What an `agent` may call, as in a profile. An agent that has any key of a profile is a [profile](#agentsname) of
+    its name, which only the program that was started for it may open, unless it has a token, a `uid` or a `gid`."""
     mcp: tuple[Server, ...] | None = None
     """Servers that an `agent` is offered whole."""
     options: Secret[dict[str, object]] = {}
@@ -350,7 +344,13 @@ class ProcessSpec(ConfinedSpec, frozen=True, kw_only=True):
 
     @property
     def is_profile(self) -> bool:
-        return self.kind == "agent" and (self.tools is not None or self.mcp is not None)
+        if self.kind != "agent":
+            return False
+        return (
+            self.tools is not None
+            or self.mcp is not None
+            or any(getattr(self, key) != unsaid for key, unsaid in AGENT_KEYS.items())
+        )
 
 
 class ToolSpec(PolicySpec, frozen=True, kw_only=True):
@@ -461,7 +461,7 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     program gets TERM, and what is left after them is killed. By default it is killed at once."""
 
 
-class ProfileSpec(SizedSpec, frozen=True, kw_only=True):
+class ProfileSpec(AgentSpec, frozen=True, kw_only=True):
     """`[agents.NAME]`: what an agent under this profile may call; what is left out is not offered."""
 
     tools: tuple[str, ...] = ()
@@ -469,82 +469,6 @@ class ProfileSpec(SizedSpec, frozen=True, kw_only=True):
     there is an error, and so is a pattern that nothing matches."""
     mcp: tuple[str, ...] = ()
     """Servers that are offered whole, by the names of their tables."""
-    toolboxes: tuple[str, ...] = ()
-    """Toolboxes that are offered whole, by the names of their tables."""
-    openapi: tuple[str, ...] = ()
-    """APIs of documents, by the names of their tables: `"github"` is all of its tools, `"github#issues"` those with
-    that tag, which may be a [pattern](agents.md#patterns)."""
-    allow: tuple[str, ...] | None = None
-    """Of what `tools` and `mcp` give only these names and [patterns](agents.md#patterns), and what has these
-    [tags and hints](agents.md#tags-and-hints) (`"#web"`, `"@read_only"`); where neither is given, of all tools and
-    servers. A name that is not there is no error."""
-    deny: tuple[str, ...] = ()
-    """Never these names, patterns, tags and hints (`"@destructive"`); it wins over all others. Where nothing else says
-    what is offered, everything but these."""
-    separator: Literal[":", "_", "__"] = ":"
-    """What stands between a server's prefix and its tool in the names that are shown: with `"_"` `github_search`.
-    `github:search` is taken too. Where two tools would be shown by one name both keep their own."""
-    resolve: Literal["spelled", "lenient"] = "spelled"
-    """With `lenient` a tool may be called by the last part of its name alone (`search`), where no other tool of the
-    agent ends so."""
-    catalog: Literal["list", "search"] = "list"
-    """With `search` lists do not show the tools, but three that [find and call them](agents.md#thousands-of-tools):
-    `find_tools`, `describe_tool` and `call_tool`."""
-    roots: tuple[SomeWord, ...] = ()
-    """Directories that servers are told of, when they ask what they should work on: paths, or `file://` URIs;
-    `"workspace"` is the session's [workspace](#workspaces)."""
-    workspace: SomeWord | None = None
-    """The directory of a session, by default none. `${agent}`, `${profile}` and `${uid}` (the user's number) each stand
-    for a whole segment of the path. See [Workspaces](#workspaces)."""
-    make: bool = False
-    """With `true` a `workspace` that is missing is made when the session opens, for its user alone (mode 0700): what is
-    missing of it from its first variable on."""
-    workspaces: tuple[SomeWord, ...] = ()
-    """What `hello.workspace` may name in the place of `workspace`: these directories and what is in them, `*` being any
-    part of one name. Without it a `hello` may name none."""
-    mcp_resources: bool | None = None
-    """With `true` resources and prompts are offered of every server that is offered whole, as with `mcp_resources` of
-    `[mcp.NAME]`, and with `false` of none; what a server's own table says comes first."""
-    order: CallOrder | None = None
-    """How an agent's calls run, inline ones too: `"parallel"`, as they come; `"sequential"`, one at a time in the order
-    they came; `"batched:N"`, in groups of N, each when the one before it has ended. Without it the agent's `hello` may
-    say one; by default they are parallel."""
-    queue: QueueName | None = None
-    """The [queue](#queuesname) in which all calls of its agents wait, beside those of their tools and servers. Only the
-    tools for jobs, and those that find others, do not."""
-    priority: PriorityWord | None = None
-    """How soon they have their turns, in each queue, where neither the tool nor its server says it."""
-    redact: bool = False
-    """With `true` known secrets are masked in the answers of all tools, as with `redact` of a tool."""
-    budget: BudgetSpec | None = None
-    """What each of its agents has in all: `{ calls, bytes, tokens }`, each by default unbounded. See
-    [Budgets](policy.md#budgets)."""
-    turn_budget: BudgetSpec | None = None
-    """What it has in each turn of its model, where its requests say which (`turn`)."""
-    when: str | tuple[RuleSpec, ...] | None = None
-    """Which calls of its agents go on, of any tool, as `when` of a tool."""
-    approve: str | None = None
-    """Which calls of its agents somebody is asked about first, as `approve` of a tool."""
-    approver: bool | Name = False
-    """Who is asked: by default the agent's own channel; with a profile's name an agent of that profile, which must have
-    `approver = true`, should have a token, and says in its `hello` that it answers `approve`."""
-    jobs: bool = True
-    """With `false` nothing runs in the background, and `job_wait`, `job_read`, `job_list`, `job_stop` are not
-    offered."""
-    token: Secret[str] | None = None
-    """What a `hello` must show; taken as it is written. At most one of `token`, `token_env` and `token_file`."""
-    token_env: SecretVariable[SomeWord] | None = None
-    """The variable of the daemon's environment that holds the token."""
-    token_file: SecretFile[SomeWord] | None = None
-    """The file that holds the token; a newline at its end does not count."""
-    uid: Owners | None = None
-    """Users who may open it: numbers, names, or a list of them. With `gid`, one of both is enough. A token is asked for
-    beside them."""
-    gid: Owners | None = None
-    """Groups whose members may open it."""
-    admin: bool = False
-    """With `true` its agents [administer the daemon](operating.md#administrators): they see what it does, and may
-    change it. Where no profile has it, the daemon's own user and root do."""
 
 
 class Config(Spec, frozen=True, kw_only=True):
@@ -595,3 +519,13 @@ class Config(Spec, frozen=True, kw_only=True):
     agents: dict[Name, ProfileSpec] = {}
     """Profiles: [`[agents.NAME]`](#agentsname). Without any there is one, `default`, that offers every tool and every
     server, but tools with `expose = "named"`."""
+
+    def profile_spec(self, name: str) -> AgentSpec | None:
+        """The table of a profile, which may be that of an agent process; None where no table is."""
+        process = self.processes.get(name)
+        return self.agents.get(name) or (process if process is not None and process.is_profile else None)
+
+    def profile_tables(self) -> dict[tuple[str, str], AgentSpec]:
+        """The tables of all profiles by their paths, those of agent processes last."""
+        own: dict[tuple[str, str], AgentSpec] = {("agents", name): spec for name, spec in self.agents.items()}
+        return own | {("processes", name): spec for name, spec in self.processes.items() if spec.is_profile}

@@ -102,14 +102,14 @@ def hints_said(said: AnnotationsSpec) -> tuple[str, ...]:
 def trait_problems(config: Config, servers: Mapping[str, Binding]) -> Iterator[Problem]:
     """A problem for each tag and hint in a profile that no tool can have: what it should keep away would stay."""
     known: dict[str, None] | None = None
-    for name, profile in config.agents.items():
+    for table, profile in config.profile_tables().items():
         for key, entries in (("allow", profile.allow or ()), ("deny", profile.deny)):
             for place, entry in enumerate(entries):
                 if is_trait(entry) and not is_glob(entry):
                     known = known or _all_traits(config, servers)
                     if entry not in known:
                         why = "no tool has this tag" if entry.startswith(TAG) else "there is no such hint"
-                        path: Path = ("agents", name, key, place)
+                        path: Path = (*table, key, place)
                         yield Problem(path, why, value=entry, nearest=nearest(entry, known))
 
 

@@ -96,9 +96,9 @@ def workspace_problems(
         for binding in servers.values()
         if binding.spec.shared and needs_workspace(binding.spec)
     ]
-    for name, agent in config.agents.items():
+    for path, agent in config.profile_tables().items():
         if agent.workspace is not None:
-            problems += _template_problems(agent.workspace, ("agents", name, WORKSPACE))
+            problems += _template_problems(agent.workspace, (*path, WORKSPACE))
     # An agent process has its caller's.
     for name in config.agents or (DEFAULT_PROFILE,):
         profile = profiles.get(name)

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tooldispatchd.cli.jsontext import escaped
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
@@ -91,11 +89,14 @@ def run(arguments: argparse.Namespace) -> int:
         _count(len(catalog.profiles), "profile"),
     )
     print(f"{path}: fine: {', '.join(counts)}")
+    locked = catalog.locked
     # Where no profile asks for anything there is nothing to compare.
-    if catalog.is_protected or arguments.explain:
+    if catalog.is_protected or locked or arguments.explain:
         for name, profile in catalog.profiles.items():
             needs = _needs(profile.uids or (), profile.gids or (), has_token=name in catalog.tokens)
-            at = f" ({loaded.where(('agents', name))})" if arguments.explain and name in catalog.config.agents else ""
+            needs = "opened for its own program alone" if name in locked else needs
+            table = next((path for path in catalog.config.profile_tables() if path[1] == name), None)
+            at = f" ({loaded.where(table)})" if arguments.explain and table is not None else ""
             print(f"    profile {name}: {needs}{printable(at)}")
     for line in (*explain(catalog, loaded.where), *explain_places(catalog)) if arguments.explain else ():
         print(f"    {printable(line)}")
@@ -111,7 +112,7 @@ def _needs(uids: Iterable[int], gids: Iterable[int], *, has_token: bool) -> str:
 
 def _print_json(problems: list[dict[str, object]], warnings: list[str]) -> None:
     found = {"ok": not problems, "problems": problems, "warnings": warnings}
-    print(escaped(json.dumps(found, indent=2, ensure_ascii=False)))
+    print(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 def _try_sandbox() -> int:

@@ -361,7 +361,7 @@ def _build(
         return [*problems, *catalog]
     enforceable = enforceable or enforceable_for(catalog)
     lacking, warnings = wrong(config, catalog.profiles, catalog.servers, enforceable)
-    listening, misplaced = parse_places(config.daemon.listen, catalog.profiles)
+    listening, misplaced = parse_places(config.daemon.listen, catalog.openable)
     if any(place.kind.is_http for place in listening):
         misplaced += [
             msgspec.structs.replace(each, path=(config.daemon.listen.index(str(each.value)),))

@@ -50,6 +50,8 @@ MAX_TOKEN_CHARS: Final = MAX_HEADER_CHARS - len("Bearer ")
 SERVERS: Final[tuple[Pattern, ...]] = (("mcp", "*"), ("tools", "*", "mcp"), ("processes", "*", "mcp", "#"))
 # And that of an API: both are reached over a network.
 REACHED: Final[tuple[Pattern, ...]] = (*SERVERS, ("rest", "*"))
+# The sections whose tables are profiles.
+_PROFILES: Final[tuple[Pattern, ...]] = (("agents",), ("processes",))
 # Where a table may name the user that a program runs as.
 _PROGRAMS: Final[tuple[Pattern, ...]] = (
     *(("tools", "*"), ("toolbox", "*"), ("hooks", "*"), ("processes", "*"), ("agents", "*")),
@@ -124,7 +126,7 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
     warnings: list[str] = []
     # All of them first: profiles' tokens leave the table.
     for path, value in [*_of_profiles(table, problems), *_of_servers(table), *_of_apis(table)]:
-        key, is_of_agents = str(path[-1]), path[0] == "agents"
+        key, is_of_agents = str(path[-1]), path[:1] + path[2:-1] in _PROFILES
         try:
             text, mode = _read(key, value, environ, MAX_TOKEN_BYTES if is_of_agents else MAX_KEY_CHARS)
             if is_of_agents:
@@ -142,7 +144,7 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
         if mode is not None:
             warnings.append(f"{_dotted(path)}: others may read or change the file (mode {mode:04o})")
     for key, kind in (("uid", "user"), ("gid", "group")):
-        for place in places(table, ("agents", "*", key)):
+        for place in (each for section in _PROFILES for each in places(table, (*section, "*", key))):
             place.put(list(_numbers(place.value, place.path, kind, problems)))
     for key in ("user", "group"):
         for place in (each for program in _PROGRAMS for each in places(table, (*program, key))):
@@ -152,7 +154,7 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
 
 def _of_profiles(table: Table, problems: list[Problem]) -> Iterator[tuple[Path, str]]:
     """Where each profile names its token, and what stands there; `token` is taken out."""
-    for place in places(table, ("agents", "*")):
+    for place in (each for section in _PROFILES for each in places(table, (*section, "*"))):
         profile = cast("Table", place.value)
         named = [(key, str(profile[key])) for key in TOKENS if key in profile]
         profile.pop("token", None)

@@ -81,6 +81,13 @@ _COMMAND: Final[dict[Pattern, _Meaning]] = {
     ("options",): _Meaning.TAKEN,
     **_CONFINED,
 }
+_PROFILE: Final[dict[Pattern, _Meaning]] = {
+    ("token",): _Meaning.TAKEN,
+    ("token_file",): _Meaning.FILE,
+    ("roots", "#"): _Meaning.ROOT,
+    ("workspace",): _Meaning.WORKSPACE,
+    ("workspaces", "#"): _Meaning.FILE,
+}
 _API: Final[dict[Pattern, _Meaning]] = {
     ("base_url",): _Meaning.URL,
     ("headers", "*"): _Meaning.HEADER,
@@ -110,9 +117,9 @@ _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
     (("openapi", "*"), _API | {("spec",): _Meaning.DOCUMENT}),
     (("tools", "*", "rest"), _REQUEST),
     (("restTools", "*"), _FOREIGN_REQUEST),
-    (("processes", "*"), _COMMAND),
+    (("processes", "*"), _COMMAND | _PROFILE),
     (("processes", "*", "mcp", "#"), _SERVER),
-    (("agents", "*"), _CONFINED),
+    (("agents", "*"), _CONFINED | _PROFILE),
     (
         ("toolbox", "*"),
         {("workspace",): _Meaning.DIRECTORY, ("env", "*"): _Meaning.WORD, ("shared",): _Meaning.FILE, **_CONFINED},
@@ -140,11 +147,6 @@ EXPANDED: Final[dict[Pattern, _Meaning]] = {
     **{(*table, *key): meaning for table, keys in _TABLES for key, meaning in keys.items()},
     ("tools", "*", "mcp"): _Meaning.SERVER,
     ("processes", "*", "mcp", "#"): _Meaning.SERVER,
-    ("agents", "*", "token"): _Meaning.TAKEN,
-    ("agents", "*", "token_file"): _Meaning.FILE,
-    ("agents", "*", "roots", "#"): _Meaning.ROOT,
-    ("agents", "*", "workspace"): _Meaning.WORKSPACE,
-    ("agents", "*", "workspaces", "#"): _Meaning.FILE,
 }
 _VARIABLE: Final = re.compile(
     r"\$\$ | \$\{ (?P<name>[A-Za-z_][A-Za-z0-9_]*) (?: :- (?P<default>[^{}]*) )? \}"

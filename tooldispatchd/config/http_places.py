@@ -24,7 +24,7 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 def admitted_profiles(place: ListenAddress, catalog: Catalog) -> tuple[str, ...]:
     """The profiles that may be opened at a place for HTTP."""
-    every = tuple(name for name, profile in catalog.profiles.items() if not profile.is_bound)
+    every = tuple(name for name, profile in catalog.openable.items() if not profile.is_bound)
     return place.named_profiles or every
 
 
@@ -57,7 +57,7 @@ def http_warnings(places: Iterable[ListenAddress]) -> Iterator[str]:
 
 def explain_places(catalog: Catalog) -> Iterator[str]:
     """The places of a configuration in lines for a person, as `catalog.explanation` has them: who may come in there."""
-    for place in parse_places(catalog.config.daemon.listen, catalog.profiles)[0]:
+    for place in parse_places(catalog.config.daemon.listen, catalog.openable)[0]:
         yield f"place {place.text.partition('?')[0]}"
         if place.is_metrics:
             yield "    metrics"

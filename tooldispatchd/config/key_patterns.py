@@ -57,3 +57,9 @@ def places(holder: object, pattern: Pattern, path: Path = ()) -> Iterator[KeyLoc
             yield from places(place.value, rest, place.path)
         else:
             yield place
+
+
+def profile_tables(table: Table) -> list[tuple[str, str, Table]]:
+    """The tables that may be profiles, of agents and of agent processes, each with its section and its name."""
+    sections = (("agents", table.get("agents")), ("processes", table.get("processes")))
+    return [(section, str(name), cast("Table", one)) for section, named in sections for name, one in entries(named)]

@@ -16,7 +16,7 @@ from tooldispatchd.catalog.openapispec import OpenApiSpec
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.restspecs import RestApiSpec
 from tooldispatchd.config.api_documents import UnusableApiError, read_source
-from tooldispatchd.config.key_patterns import Table
+from tooldispatchd.config.key_patterns import Table, profile_tables
 from tooldispatchd.config.made_tools import MadeTools
 from tooldispatchd.forked.libc import load
 
@@ -96,7 +96,7 @@ def _warnings(name: str, adapted: AdaptedApi) -> Iterator[str]:
 
 def _offer(table: Table, made: Mapping[str, Mapping[str, tuple[str, ...]]]) -> Iterator[Problem]:
     """Name the tools of its APIs in each profile, in place; `made` are the tags of each API's tools."""
-    for name, profile in cast("dict[str, Table]", table.get("agents", {})).items():
+    for section, name, profile in profile_tables(table):
         entries = cast("list[str]", profile.pop("openapi", []))
         tools = list(cast("list[str]", profile.get("tools", [])))
         for place, entry in enumerate(entries):
@@ -104,7 +104,7 @@ def _offer(table: Table, made: Mapping[str, Mapping[str, tuple[str, ...]]]) -> I
             tags = made.get(api, {})
             found = [tool for tool, own in tags.items() if not sign or any(map(NameList([tag]).admits, own))]
             if api not in made or (sign and not found):
-                yield _no_such(("agents", name, "openapi", place), entry, made)
+                yield _no_such((section, name, "openapi", place), entry, made)
             tools += found
         if entries:
             profile["tools"] = list(dict.fromkeys(tools))

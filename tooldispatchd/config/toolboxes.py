@@ -17,7 +17,7 @@ from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import TOKENS
 from tooldispatchd.catalog.toolboxspecs import ToolboxSpec
 from tooldispatchd.catalog.tools import WAYS
-from tooldispatchd.config.key_patterns import Table
+from tooldispatchd.config.key_patterns import Table, profile_tables
 from tooldispatchd.config.made_tools import MadeTools
 from tooldispatchd.toolbox.sets import SETS, WORKSPACE, Builtin, ToolSet, doc_of, keeps_state
 
@@ -217,12 +217,12 @@ def _written_out(name: str, builtin: Builtin, set_name: str, options: dict[str, 
 
 def _offer(table: Table, made: Mapping[str, list[str]]) -> Iterator[Problem]:
     """Name the tools of its toolboxes in each profile, in place."""
-    for name, profile in _tables(table, "agents"):
+    for section, name, profile in profile_tables(table):
         boxes = cast("list[str]", profile.pop("toolboxes", []))
         tools = cast("list[str]", profile.get("tools", []))
         for place, box in enumerate(boxes):
             if box not in made:
-                path: Path = ("agents", name, "toolboxes", place)
+                path: Path = (section, name, "toolboxes", place)
                 yield Problem(path, "there is no such toolbox", value=box, nearest=nearest(box, made))
             tools = [*tools, *made.get(box, ())]
         if boxes:

@@ -36,7 +36,7 @@ RUNTIME: Final = ("/run", "/var/run")
 def place_examiners(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[Examiner]:
     """A check for each place that `serve` would listen on."""
     written = catalog.config.daemon.listen or (f"unix:{quote_path(find_socket(environ))}",)
-    places, problems = parse_places(written, catalog.profiles)
+    places, problems = parse_places(written, catalog.openable)
     for problem in problems:
         # The environment's: the file's own stop the start.
         found = Diagnosis(part="place", name=str(problem.value), health=Health.WRONG, said=problem.why)

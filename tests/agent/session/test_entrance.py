@@ -16,7 +16,7 @@ from tooldispatchd.agent.session.entrance import (
 )
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
+from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
 from tooldispatchd.wire.faults import Code, Fault
 
 ANN = Visitor(uid=1001, gid=1001, groups=(7,))
@@ -53,6 +53,27 @@ def admitted(
     """The name of the profile that is opened, or the fault."""
     found = Authenticator(catalog).admit(name, token=token, said_hello=said_hello, entrance=entrance, visitor=visitor)
     return found.name if isinstance(found, Profile) else found
+
+
+@pytest.mark.parametrize(
+    ("keys", "token", "opened"),
+    [
+        ({}, None, NOT_AUTHENTICATED),
+        ({}, "s3cret", NOT_AUTHENTICATED),
+        ({"token": "s3cret"}, None, NOT_AUTHENTICATED),
+        ({"token": "s3cret"}, "s3cret", "w"),
+        ({"uid": 1001}, None, "w"),
+        ({"gid": 9}, None, NOT_AUTHENTICATED),
+    ],
+)
+def test_the_profile_of_an_agent_process_is_opened_only_as_its_keys_say(
+    keys: dict[str, object], token: str | None, opened: str | Fault
+) -> None:
+    process = ProcessSpec(kind="agent", command=("true",), tools=("t",), **keys)  # type: ignore[arg-type]  # its own
+    catalog = build_catalog(Config(tools={"t": ToolSpec(inline="id", type="int -> int")}, processes={"w": process}))
+    assert isinstance(catalog, Catalog), catalog
+    assert admitted(catalog, "w", token) == opened
+    assert admitted(catalog, None) == "default"
 
 
 # --- who may connect ---

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from tests.catalog.notation.reading import read, table, wrong
+from tooldispatchd.catalog.agentspec import AGENT_KEYS
 from tooldispatchd.catalog.notation.places import NotationError, SourcePosition
 from tooldispatchd.catalog.notation.reader import read_notation
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec, ProcessSpec, ToolSpec
@@ -170,7 +171,7 @@ def test_a_tool_may_state_schemas_in_the_place_of_a_type() -> None:
     assert table(text, "tools") == {"f": {"command": ["wc"], "input_schema": {"type": "string", "$comment": "text"}}}
 
 
-def test_what_an_agent_does_not_know_is_an_option() -> None:
+def test_what_model_apis_know_is_an_option() -> None:
     text = 'let w : !A -> !B = agent { prompts: ["a.md"] temperature: 0.5 options: { seed: 1 } }'
     assert table(text, "processes", "w", "options") == {"prompts": ["a.md"], "temperature": 0.5, "seed": 1}
 
@@ -335,7 +336,7 @@ def test_what_is_read_is_a_configuration() -> None:
     text = """
         let ldc = { command: "npx", args: ["-y"] tools: [a, b] env: { KEY: "v" } }
         @hint "h" let s : {q: string} -> json = tool { mcp: ldc name: "search" call_s: 3 }
-        let w : !json -> !json = agent { mcp: ["http://x", ldc] model: "m" k: { a: [1, -2.5, true] } }
+        let w : !json -> !json = agent { mcp: ["http://x", ldc] model: "m" options: { k: { a: [1, -2.5, true] } } }
         let m : !json -> !json = plumb(input, output) { input ; w ; lift(s) ; filter(true) ; output }
     """
     config = msgspec.convert(read(text).table, Config)
@@ -354,9 +355,17 @@ def test_an_agent_has_every_key_that_it_has_in_a_configuration() -> None:
     """
     agent = table(text, "processes", "w")
     assert isinstance(agent, dict)
-    assert set(agent) == set(ProcessSpec.__struct_fields__) - {"map", "filter", "project", "chain"}
+    own = set(ProcessSpec.__struct_fields__) - AGENT_KEYS.keys()
+    assert set(agent) == own - {"map", "filter", "project", "chain"}
     assert agent["options"] == {"temperature": 0.5}
     assert msgspec.convert(agent, ProcessSpec).stop_s == 5
+
+
+def test_each_key_of_a_profile_is_one_of_an_agent_and_none_is_an_option() -> None:
+    keys = " ".join(f"{key}: x" for key in AGENT_KEYS)
+    agent = table(f"let x = 1 let w : !A -> !B = agent {{ {keys} }}", "processes", "w")
+    assert isinstance(agent, dict)
+    assert set(agent) == {"kind", "type", *AGENT_KEYS}
 
 
 def test_a_tool_has_every_key_that_it_has_in_a_configuration() -> None:
@@ -382,7 +391,7 @@ def test_a_server_has_every_key_that_it_has_in_a_configuration() -> None:
           url: "https://docs.example/mcp" transport: "http" headers: { "X-Team": "docs" } hosts: ["login.example"]
           token: "t" token_env: "T" token_file: "t" auth: "oauth" ca: "ca.pem" cert: "c.pem" key: "c.key" private: true
           oauth: { grant: "client_credentials" client_id: "x" client_secret_env: "S" scopes: ["read"] }
-          output_check: "warn" reset_timeout_on_progress: true max_call_s: 600 repair: false
+          output_check: "warn" reset_timeout_on_progress: true max_call_s: 600
           protocol: "2025-06-18" on_timeout: "cancel" restart: "backoff" shared: true lazy: true trace: true
           mcp_resources: true command: "x" args: [] env: {} cwd: "." tools: [a] allow: [a] deny: [b] prefix: "d"
           enabled: false meta: true handshake_s: 5 call_s: 5

@@ -34,7 +34,7 @@ def program_of_agent(setup: Setup, name: str, profile: Profile) -> Program:
     spec = process.spec
     argv = spec.command or (*(setup.catalog.config.agent_command or ()), setup.agent_specs[name])
     args = () if process.feed.mode == "args" else spec.args
-    is_caller = name in setup.catalog.profiles and (spec.tools is not None or spec.mcp is not None)
+    is_caller = spec.is_profile
     own = setup.profile_keys.key_below(name, profile) if is_caller else None
     whole = (*argv, *args)
     program = _program(

@@ -86,11 +86,12 @@ class Authenticator:
     `own_uid`, the daemon's user, is told that a profile does not exist where others are not.
     """
 
-    __slots__ = ("_dummy", "_is_protected", "_own_uid", "_profiles", "_tokens")
+    __slots__ = ("_dummy", "_is_protected", "_locked", "_own_uid", "_profiles", "_tokens")
 
     def __init__(self, catalog: Catalog, *, own_uid: int | None = None) -> None:
         self._own_uid = own_uid
         self._profiles = catalog.profiles
+        self._locked = catalog.locked
         self._tokens: Mapping[str, bytes] = catalog.tokens
         self._is_protected = catalog.is_protected
         # Compared where there is no token, so that the time taken does not tell which profiles have one.
@@ -113,12 +114,12 @@ class Authenticator:
         # There is nothing to hide, or not from who may read the configuration; one that shows a token may be guessing.
         is_open = not self._is_protected or (visitor.uid == self._own_uid and token is None)
         if profile is None and is_open and entrance.profiles is None:
-            close = nearest(wanted, self._profiles)
+            close = nearest(wanted, self._profiles.keys() - self._locked)
             said = f"no such profile: {wanted[:SHOWN_NAME]}"
             if close is None:
                 return Fault(Code.UNKNOWN_PROFILE, said)
             return Fault(Code.UNKNOWN_PROFILE, f"{said}; did you mean {close}?", {"did_you_mean": close})
-        if profile is None or not entrance.leads_to(wanted):
+        if profile is None or wanted in self._locked or not entrance.leads_to(wanted):
             return NOT_AUTHENTICATED
         # A profile without a token takes any.
         is_token_right = wanted not in self._tokens or (is_equal and token is not None)

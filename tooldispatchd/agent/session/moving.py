@@ -85,6 +85,6 @@ def profile_in(runtime: Runtime, before: Runtime, name: str, spec: Raw | None) -
 
 def _owners(catalog: Catalog, profile: Profile) -> tuple[object, ...]:
     """Who may open a profile, and where its sessions work."""
-    spec, known = catalog.config.agents.get(profile.name), catalog.profiles.get(profile.name, profile)
+    spec, known = catalog.config.profile_spec(profile.name), catalog.profiles.get(profile.name, profile)
     places = None if spec is None else (spec.workspace, spec.workspaces)
-    return catalog.tokens.get(profile.name), known.uids, known.gids, places
+    return catalog.tokens.get(profile.name), known.uids, known.gids, profile.name in catalog.locked, places

@@ -1,6 +1,5 @@
 """Answers that wait for a step's task on their way back, booked on their channel for as long as they do."""
 
-import math
 from collections.abc import Awaitable, Callable
 
 from tooldispatchd.agent.calls.call import Call
@@ -22,7 +21,7 @@ def aside_with(call: Call, answer: Answer, run: Callable[[], Awaitable[Outcome]]
         finally:
             channel.share.add(-size)
 
-    given = call.aside(run_booked, given=answer, limit_s=math.inf if call.plan is None else call.plan.limit_s)
+    given = call.aside(run_booked, given=answer)
     if given is ASIDE:
         channel.share.add(size)
     return given

@@ -119,7 +119,7 @@ def compile_lifted(runtime: Runtime, key: str) -> dict[str, Plan]:
 def compile_output_plans(runtime: Runtime, key: str) -> dict[str, Plan]:
     """The plans of the tools that read the long answers of a profile's agents, which all its sessions share."""
     profile = runtime.setup.profile_keys.profile(key.removeprefix(OUTPUTS))
-    spec = runtime.setup.catalog.config.agents.get(profile.name)
+    spec = runtime.setup.catalog.config.profile_spec(profile.name)
     size = SizeStep() if spec is None else SizeStep(spec.max_output, spec.overflow)
     plans = output_plans(limit_s=runtime.setup.limits.call_s, size=size)
     for plan in plans:
@@ -145,7 +145,7 @@ def _compile_plan(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> Pla
     is_safe = bool(hints.read_only_hint)
     policy = policy_of(
         config,
-        config.agents.get(profile.name),
+        config.profile_spec(profile.name),
         tool=tool.name,
         says_read_only=is_safe,
         says_idempotent=is_safe or bool(hints.idempotent_hint),

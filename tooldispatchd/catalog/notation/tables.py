@@ -8,12 +8,11 @@ no type    as with a stream's type, which is inferred; a tool {…} may state sc
 A tool that is not written `tool {…}` may be meant for chains: without `@tool` it is offered only where it is named.
 """
 
-from itertools import takewhile
 from typing import Final
 
 import msgspec
 
-from tooldispatchd.catalog.names import MAX_NAME
+from tooldispatchd.catalog.names import MAX_NAME, nearest
 from tooldispatchd.catalog.notation.bindings import Declarations, Meaning, Names, Table, TypeTexts, Values
 from tooldispatchd.catalog.notation.syntax import (
     Annotation,
@@ -173,8 +172,11 @@ _OF_OTHERS: Final = frozenset({"kind", "map", "filter", "project", "chain"})
 _OF_AGENT: Final = tuple(
     field.name for field in msgspec.structs.fields(ProcessSpec) if field.name not in _OF_OTHERS | {"type"}
 )
-# Near to a known key, and known to agents' programs.
-_OWN_OPTIONS: Final = frozenset({"prompts"})
+# What model APIs call their own settings, which need no `options: { … }`; none restricts what an agent may call.
+MODEL_OPTIONS: Final = (
+    *("prompts", "temperature", "top_p", "top_k", "max_tokens", "turns", "seed", "stop", "thinking", "reasoning"),
+    *("thinking_budget", "effort", "provider", "max_messages"),
+)
 _TO_PROGRAM: Final = "in options: { … } it goes to its program"
 _MEANINGS: Final = {"process": Meaning.DECLARED, "tools": Meaning.DECLARED, "mcp": Meaning.SERVER}
 
@@ -198,7 +200,7 @@ class Blocks:
         return table
 
     def agent(self, block: Block, path: Path) -> Table:
-        """The keys of an agent's process; what is no key of it goes to `options`."""
+        """The keys of an agent's process; settings of its model go to `options`."""
         table: Table = {}
         others: list[KeyValue] = []
         for pair in block.entries.pairs:
@@ -206,14 +208,13 @@ class Blocks:
                 self._refuse_type(pair)
             elif pair.key in _OF_AGENT:
                 table[pair.key] = self._make(pair, (*path, pair.key))
-            elif pair.key in _OF_OTHERS:
-                self._refuse(pair, f'"{pair.key}" is no key of an agent; {_TO_PROGRAM}')
+            elif pair.key in MODEL_OPTIONS:
+                others.append(pair)
             else:
-                meant = next((known for known in _OF_AGENT if _is_one_letter_off(pair.key, known)), None)
-                if meant is None or pair.key in _OWN_OPTIONS:
-                    others.append(pair)
-                else:
-                    self._refuse(pair, f'"{pair.key}" is no key of an agent, and nearly one; {_TO_PROGRAM}', meant)
+                # A key that restricts would be no restriction among options.
+                near = nearest(pair.key, _OF_AGENT)
+                nearly = ", and nearly one" if near else ""
+                self._refuse(pair, f'"{pair.key[:MAX_NAME]}" is no key of an agent{nearly}; {_TO_PROGRAM}', near)
         if not others:
             return table
         inner = (*path, "options")
@@ -244,17 +245,3 @@ class Blocks:
 
     def _refuse(self, pair: KeyValue, why: str, near: str | None = None) -> None:
         self._written.refuse(pair.place, why, near)
-
-
-def _is_one_letter_off(word: str, other: str) -> bool:
-    """Whether one letter more, less or other makes the one of the other, or two letters that changed places."""
-    start = _common(word, other)
-    left, right = word[start:], other[start:]
-    end = _common(left[::-1], right[::-1])
-    left, right = left[: len(left) - end], right[: len(right) - end]
-    return max(len(left), len(right)) == 1 or (len(left) == 2 and left == right[::-1])
-
-
-def _common(word: str, other: str) -> int:
-    """With how many letters both begin."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False)))

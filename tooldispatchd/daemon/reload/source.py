@@ -84,7 +84,7 @@ class ConfigurationSource:
         if any(programs(catalog.config, catalog.profiles, catalog.servers)):
             self._enforceable = catalog.enforceable
         found = self._listen or catalog.config.daemon.listen or [self._standing]
-        places, problems = parse_places(found, catalog.profiles)
+        places, problems = parse_places(found, catalog.openable)
         if problems := problems or [*http_problems(places, catalog)]:
             raise ConfigError("\n".join(f"tooldispatchd: --listen {in_a_line(problem)}" for problem in problems))
         warnings = (*catalog.warnings, *(http_warnings(places) if self._listen else ()))

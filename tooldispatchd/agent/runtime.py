@@ -8,7 +8,7 @@
 A session that opens is of the latest generation, and stays of that one until it ends.
 """
 
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -21,7 +21,7 @@ from tooldispatchd.agent.calls.starter import Starter
 from tooldispatchd.agent.programs.programs import Lent, Programs
 from tooldispatchd.agent.programs.reusing import Reusers
 from tooldispatchd.agent.session.administration import AdminSide
-from tooldispatchd.agent.session.approvers import Approvers
+from tooldispatchd.agent.session.approvers import Approvers, AskedSession
 from tooldispatchd.agent.session.lineage import Levels
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.steps.auditing import AuditSink
@@ -186,7 +186,7 @@ class DaemonState:
         # Likewise: lines that were refused, and bytes of all channels.
         self.refused_lines = self.bytes_in = self.bytes_out = 0
         # The open ones by that number, those of agents that agents called too: each a `Session`, which stands above.
-        self.opened: Final[dict[int, Hashable]] = {}
+        self.opened: Final[dict[int, AskedSession]] = {}
         self.is_draining = False
 
 

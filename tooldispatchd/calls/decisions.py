@@ -1,5 +1,6 @@
 """What was decided about calls of one session, and is meant for later ones: this input of a tool, or all. Pure."""
 
+from collections.abc import Hashable
 from typing import Final
 
 import msgspec
@@ -21,19 +22,19 @@ class Approval(msgspec.Struct, frozen=True):
 
 
 class Decisions:
-    """By tool, and by the digest of the input where they are not about all inputs."""
+    """By tool and definition, and by the digest of the input where they are not about all inputs."""
 
     __slots__ = ("_decided",)
 
     def __init__(self) -> None:
-        self._decided: dict[tuple[str, str | None], Approval | Fault] = {}
+        self._decided: dict[tuple[Hashable, str | None], Approval | Fault] = {}
 
-    def find(self, tool: str, sha256: str) -> Approval | Fault | None:
+    def find(self, tool: Hashable, sha256: str) -> Approval | Fault | None:
         """What was decided of this input, or else of all; None where nothing was, or it is forgotten."""
         decided = self._decided.get((tool, sha256)) or self._decided.get((tool, None))
         return Approval(decided.by, sha256, remembered=True) if isinstance(decided, Approval) else decided
 
-    def remember(self, tool: str, sha256: str | None, decided: Approval | Fault) -> None:
+    def remember(self, tool: Hashable, sha256: str | None, decided: Approval | Fault) -> None:
         """Decide so from now on; of all inputs where `sha256` is None."""
         self._decided.pop((tool, sha256), None)
         if len(self._decided) >= MAX_REMEMBERED:

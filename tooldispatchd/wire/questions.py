@@ -2,12 +2,12 @@
 
     asked ──▶ answered        by `ask_resp` or `approve_resp` with the same id, once
       └─────▶ withdrawn       who asked waits no more; an answer that still comes is ignored
-      └─────▶ closed          the session is ending: who asked is told None, and nobody is asked any more
+      └─────▶ closed          the session is over: who asked is told None
 
 Ids are the daemon's own and are never used again, so that a late answer reaches nobody else.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 import msgspec
@@ -34,12 +34,14 @@ class Question(msgspec.Struct, frozen=True):
 class Questions:
     """The questions of one session that wait for their answers."""
 
-    __slots__ = ("_asked", "_machine", "_waiting")
+    __slots__ = ("_asked", "_machine", "_turns", "_waiting")
 
     def __init__(self, machine: SessionMachine) -> None:
         self._machine = machine
         self._asked = 0
         self._waiting: dict[str, tuple[type[Reply], Told]] = {}
+        # Of questions about calls of others: the channel and the agent of each.
+        self._turns: dict[str, tuple[Hashable, Hashable]] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -69,11 +71,18 @@ class Questions:
         sha256: str | None = None,
         call: str | None = None,
         caller: Caller | None = None,
+        turns: tuple[Hashable, Hashable] | None = None,
     ) -> str | None:
-        """Ask whether the call of tool `name` with `value` may run; None where it may not be asked."""
-        if not self._may_open("approve") or len(self) >= MAX_QUESTIONS:
+        """Ask whether the call of tool `name` with `value` may run; None where it may not be asked.
+
+        `turns` are the channel and the agent that a call of others is counted for: each has no more questions than are
+        left for all others, so that none of them fills the last place alone.
+        """
+        if not self._may_open("approve") or not self._has_room_for(turns):
             return None
         question = self._open(ApproveResp, told)
+        if turns is not None:
+            self._turns[question] = turns
         self._machine.outgoing.append(
             ApproveReq(question, name, value, reason, self._machine.agent, sha256, call, caller)
         )
@@ -83,21 +92,31 @@ class Questions:
         """The agent's answer; one to no question, or of the wrong port, is ignored."""
         kind, told = self._waiting.get(reply.id, (None, None))
         if told is not None and type(reply) is kind:
-            del self._waiting[reply.id]
+            self.withdraw(reply.id)
             told(reply)
 
     def withdraw(self, question: str) -> None:
         """Stop waiting for this answer."""
         self._waiting.pop(question, None)
+        self._turns.pop(question, None)
 
     def close(self) -> None:
         """Tell everyone who waits None: no answer will come any more."""
         waiting, self._waiting = self._waiting, {}
+        self._turns.clear()
         for _kind, told in waiting.values():
             told(None)
 
     def _may_open(self, kind: str) -> bool:
-        return kind in self._machine.asked.answers and self._machine.accepts
+        return kind in self._machine.asked.answers and not self._machine.is_gone
+
+    def _has_room_for(self, turns: tuple[Hashable, Hashable] | None) -> bool:
+        left = MAX_QUESTIONS - len(self)
+        if turns is None:
+            return left > 0
+        asked = list(self._turns.values())
+        of_channel = sum(channel == turns[0] for channel, _ in asked)
+        return of_channel < left and asked.count(turns) < left - of_channel
 
     def _open(self, reply: type[Reply], told: Told) -> str:
         self._asked += 1

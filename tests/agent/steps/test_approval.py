@@ -273,3 +273,25 @@ async def test_rules_that_name_the_same_fields_in_another_order_see_each_its_own
         await agent.call("1", "t", input={one: 1, other: 2, "content": "x" * 1_000_000})
         assert (await heard(agent, "tool_resp"))["is_error"] is False
         await agent.end_input()
+
+
+async def test_one_agent_leaves_the_others_their_share_of_an_approver_s_questions(autojump_clock: MockClock) -> None:
+    async with open_runtime(catalog_of(t=echo(approve="always"))) as runtime:
+        boss, greedy, other = Agent(runtime), Agent(runtime), Agent(runtime)
+        await boss.say({"__port": "hello", "profile": "boss", "answers": ["approve"]})
+        await heard(boss, "ready")
+        for agent in (greedy, other):
+            await agent.say({"__port": "hello", "profile": "worker"})
+            await heard(agent, "ready")
+        for number in range(250):
+            await greedy.call(str(number), "t", input={"path": "a"})
+        assert code_of(await greedy.hear()) == "approval_refused"
+        await other.call("1", "t", input={"path": "mine"})
+        while True:
+            asked = await heard(boss, "approve_req")
+            if asked["input"] == {"path": "mine"}:
+                break
+        await boss.say({"__port": "approve_resp", "id": asked["id"], "allow": True})
+        assert (await heard(other, "tool_resp"))["content"] == '{"path":"mine"}'
+        for agent in (greedy, other, boss):
+            await agent.end_input()

@@ -136,6 +136,25 @@ def test_only_so_many_generations_live_at_a_time(daemon: Reloadable) -> None:
         assert daemon.reload(ECHO)["event"] == "configuration reloaded"
 
 
+def test_people_are_asked_again_about_a_tool_that_runs_another_command(daemon: Reloadable) -> None:
+    tool = '[tools.note]\ntype = "string -> string"\napprove = "always"\ncommand = ["{}"]\n'
+    daemon.reload(tool.format("cat"))
+    words = [*SERVE[:-1], "reload", "--apply", "--socket", str(daemon.path)]
+    with daemon.agent() as agent:
+        agent.say({"__port": "hello", "answers": ["approve"]})
+        agent.hear()
+        for program, is_asked in (("cat", True), ("cat", False), ("tac", True), ("tac", False)):
+            daemon.write(tool.format(program))
+            subprocess.run(words, check=True, capture_output=True)
+            agent.call("1", "note", "a")
+            heard = agent.hear()
+            assert (heard.get("__port") == "approve_req") == is_asked, (program, heard)
+            if is_asked:
+                agent.say({"__port": "approve_resp", "id": heard["id"], "allow": True, "remember": "tool"})
+                heard = agent.hear()
+            assert heard["content"] == '"a"'
+
+
 def test_only_the_first_of_very_many_problems_are_told(daemon: Reloadable) -> None:
     wrong = "".join(f'[tools.t{number}]\ninline = "id"\nagentx = 1\n' for number in range(60))
     problems = daemon.reload(wrong)["problems"]

@@ -99,7 +99,7 @@ class _Read(Step):
         assert plan is not None
         if raw is not None and not plan.read.is_light(raw):
             assert isinstance(raw, Raw)
-            return call.aside(partial(self._check, call, plan.read, raw), limit_s=plan.limit_s)
+            return call.aside(partial(self._check, call, plan.read, raw))
         return self.read_light(call) or call.was_read()
 
     @staticmethod
@@ -116,7 +116,8 @@ class _Read(Step):
 
     @staticmethod
     async def _check(call: "Call", read: Reader, raw: Raw) -> Fault | None:
-        line = await call.context.checking.read(read, raw, call.dropped, turns=call.context.turns)
+        context = call.context
+        line = await context.checking.read(read, raw, call.dropped, turns=context.turns)
         if isinstance(line, Fault):
             return line
         call.line, call.input = line, None
@@ -139,7 +140,7 @@ class Plan:
     """
 
     __slots__ = (
-        "as_shown",
+        "definition",
         "filter_updates",
         "gives_json",
         "in_background",
@@ -167,19 +168,20 @@ class Plan:
         self.name, self.offered = offered.name, offered
         # Its entries in lists of tools and what they could not say, by form and name.
         self.rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
-        self.kind, self.provider = kind, provider or kind
+        self.kind = kind
+        self.provider = provider or kind
         self.takes_place = self.gives_json = True
         self.starts_agents = self.in_background = self.may_ask_for_job = False
         self.limit_s, self.read = limit_s, read
         self.now: Now | None = None
         self.tally: ToolTally | None = None
-        self.as_shown: tuple[Plan, ...] | None = None  # see `showing`
         self.steps: tuple[Step, ...] = (READ, OWN_PLACE)
         # Whether one of them looks at the input when the tool has had it; whether none comes before that is read, and
         # an agent that ends a call early is told what its tool said at that.
         self.reads_again, self.is_read_first, self.tells_end = False, True, True
         # What looks at the updates of a call before they go on, if anything does.
         self.filter_updates: Callable[[Call, Callable[[Update], None]], UpdateFilter] | None = None
+        self.definition: Callable[[], bytes] = bytes  # the digest of all that it is made of
 
     def add(self, *steps: Step) -> None:
         """Have these steps too, each in its place."""
@@ -278,7 +280,6 @@ class Call:
         "grace",
         "halt",
         "has_begun",
-        "has_waited",
         "id",
         "input",
         "leave_queue",
@@ -306,8 +307,10 @@ class Call:
     ) -> None:
         self.context = context
         self.above = above
-        self.machine, self.id, self.name = CallMachine(trio.current_time(), allowed_s), call_id, name
-        self.traceparent, self.wanted = traceparent, AS_JSON
+        self.machine = CallMachine(trio.current_time(), allowed_s)
+        self.id, self.name = call_id, name
+        self.traceparent = traceparent
+        self.wanted = AS_JSON
         self.plan: Plan | None = None
         self.approval: Approval | None = None
         self.input: Raw | UnsetType | None = None
@@ -318,7 +321,7 @@ class Call:
         self.halt: Callable[[Reason], None] | None = None
         self.grace: Grace | None = None
         self.queued_at, self.tries = 0.0, 1
-        self.has_begun = self.has_waited = False  # in this try, and for its turn
+        self.has_begun = False  # in this try
         self.lookup: CallLookup | None = None
         # Where it waits and that is no gate: takes it out of there.
         self.leave_queue: Callable[[], object] | None = None
@@ -393,8 +396,9 @@ class Call:
 
     def enter(self, event: CallEvent, limit_s: float, *, since: float | None = None) -> None:
         """Go on to a state in which the call may stay for `limit_s` seconds from `since` (now) on."""
-        self.machine.apply(event)
-        self._arm(self.machine.allow(limit_s, trio.current_time() if since is None else since))
+        machine = self.machine
+        machine.apply(event)
+        self._arm(machine.allow(limit_s, trio.current_time() if since is None else since))
 
     def _arm(self, when: float) -> None:
         self._drop_entry()
@@ -402,13 +406,10 @@ class Call:
             self._entry = self.context.timer.add(when, self)
 
     def expire(self) -> None:
-        """The deadline has passed, unless it was put off."""
+        """The deadline has passed."""
         self._entry = None
-        if trio.current_time() < self.machine.ends_at:
-            self._arm(self.machine.ends_at)
-        else:
-            self.stop(*self.machine.timeout(self.name, self.doing))
-            self.context.channel.flush()
+        self.stop(*self.machine.timeout(self.name, self.doing))
+        self.context.channel.flush()
 
     def is_at(self, gate: Container[object]) -> bool:
         """As `CallAbove.is_at`."""
@@ -433,7 +434,8 @@ class Call:
     @property
     def _since(self) -> float:
         """From when on its tool's limit counts."""
-        return self.queued_at if self.machine.ran_at is None else self.machine.ran_at
+        ran_at = self.machine.ran_at
+        return self.queued_at if ran_at is None else ran_at
 
     def advance(self) -> None:
         """Take the steps that are left, and start its tool; where a step has it wait, `run` comes with its turn."""
@@ -455,16 +457,14 @@ class Call:
     def wait(self) -> None:
         """Its turn has not come."""
         assert self.plan is not None
-        self.has_waited = True
         self.enter(CallEvent.WAIT, self.plan.limit_s, since=self._since)
 
     def aside(
-        self, run: Callable[[], Awaitable[Outcome | None]], *, given: Outcome | None = None, limit_s: float = math.inf
+        self, run: Callable[[], Awaitable[Outcome | None]], *, given: Outcome | None = None
     ) -> Literal[Waits.ASIDE] | Fault:
         """Run a step's task, which is cancelled where the call ends before; with None from it the call goes on.
 
-        A check is within the call's own limit, `limit_s`; what has another one is given none. On the way back, with
-        the outcome `given` so far, a call that ran runs still.
+        On the way back, with the outcome `given` so far, a call that ran runs still: so it ends with the task.
         """
         # One that runs is counted among those in flight, and a stage with its chain.
         asides = None if self.is_running or self.request is not self else self.context.asides
@@ -487,23 +487,24 @@ class Call:
             if self.has_ended:
                 return
             if ended is None:
-                self.go_on(since)
+                self.go_on()
             else:
                 self.finish(ended)
 
-        ran_at, since = self.machine.ran_at, self._since if limit_s < math.inf else None
+        ran_at = self.machine.ran_at
         if self.is_running and ran_at is not None:
+            # Its tool's limit is over with its tool; what its agent allows is not.
             self.halt = lambda _reason: scope.cancel()
-            self._arm(self.machine.allow(limit_s, ran_at))
+            self._arm(self.machine.allow(math.inf, ran_at))
         else:
             self.leave_queue = scope.cancel
-            self.enter(CallEvent.WAIT, limit_s, since=since)
+            self.enter(CallEvent.WAIT, math.inf)
         self.spawn(run_within)
         return ASIDE
 
-    def go_on(self, since: float | None = None) -> None:
-        """What it did aside is done: take the steps that are left. Its limit counts from now, or has `since`."""
-        self.queued_at = trio.current_time() if since is None else since
+    def go_on(self) -> None:
+        """What it did aside is done: take the steps that are left. Its limit counts from now."""
+        self.queued_at = trio.current_time()
         self.context.starter.start(self)
 
     def begin(self) -> None:
@@ -511,8 +512,7 @@ class Call:
         plan, ran_at = self.plan, self.machine.ran_at
         assert plan is not None
         self.has_begun = True
-        # Where it did not wait for its turn, that was its request's: the check of its input is within the limit.
-        self.enter(CallEvent.START, plan.limit_s, since=ran_at or (None if self.has_waited else self.queued_at))
+        self.enter(CallEvent.START, plan.limit_s, since=ran_at)
         if ran_at is None:
             self.started()
         plan.start(self)

@@ -461,7 +461,9 @@ class Session:
 
     def approver(self) -> AskedSession | None:
         """Who is asked about its calls."""
-        return self._runtime.state.approvers.of(self, self._runtime.setup, self._channel.gate_key)
+        state = self._runtime.state
+        root = self if self.lineage is None else state.opened.get(self.lineage.account.number)
+        return state.approvers.of(self, root, self._runtime.setup, self._channel.gate_key)
 
     def incident(self, tool: str, error: Exception) -> Fault:
         """Log a defect in one call; the fault that tells of it."""
@@ -506,8 +508,6 @@ class Session:
         """No more requests: what runs is finished, its jobs are cancelled, then all that it owns is torn down."""
         if self.machine.state is not State.CLOSED:
             self.machine.apply(Event.ENDED)
-            if self._questions is not None:
-                self._questions.close()
             if self.in_flight is not None:
                 self.in_flight.stop(CANCELLED, only_jobs=True)
             self.settle()

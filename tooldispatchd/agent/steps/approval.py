@@ -1,4 +1,4 @@
-"""Somebody is asked whether a call may run: the agent's own channel, or an approver's.
+"""Somebody is asked whether a call may run: the channel of whoever came in from outside, or an approver's.
 
     decided before ─▶ goes on, or refused
     nobody answers such questions ─▶ refused, at once
@@ -17,7 +17,7 @@ import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
-from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.session.approvers import AskedSession, answerer
 from tooldispatchd.calls.decisions import Approval, not_approved
 from tooldispatchd.calls.stages import ASIDE, CallEvent, Waits
@@ -40,7 +40,7 @@ def approve(call: Call, value: Raw, reason: str, *, limit_s: float) -> Fault | W
     if len(value) > MAX_HOOK_BYTES:
         return not_approved(tool, "its input is too large to be looked at")
     digest = hashlib.sha256(value).hexdigest()
-    decided = context.decisions.find(tool, digest)
+    decided = context.decisions.find(_definition_of(call.plan), digest)
     if isinstance(decided, Fault):
         return decided
     if decided is not None:
@@ -50,6 +50,11 @@ def approve(call: Call, value: Raw, reason: str, *, limit_s: float) -> Fault | W
     if approver is None:
         return not_approved(tool, NOBODY)
     return _Asking(call, approver, digest, limit_s).begin(value, reason)
+
+
+def _definition_of(plan: Plan) -> tuple[str, bytes]:
+    """The tool as it is now: another command, server or schema makes it another one."""
+    return plan.name, plan.definition()
 
 
 class _Asking:
@@ -73,9 +78,11 @@ class _Asking:
         caller = None if is_own else Caller(context.profile, context.agent)
         # The agent is told of its job first, by whose name the question calls it.
         call.announce()
+        # Whoever came in asks itself, and its own agents ask it: nobody else is kept from asking.
+        turns = None if self._approver.number == context.account.number else context.turns
         known_as = call.request.known_as if is_own and isinstance(call.request, AgentCall) else None
         asked = self._approver.questions.approve(
-            self._tool, value, reason, self._told, sha256=self._digest, call=known_as, caller=caller
+            self._tool, value, reason, self._told, sha256=self._digest, call=known_as, caller=caller, turns=turns
         )
         if asked is None:
             return not_approved(self._tool, "who would be asked has too many questions")
@@ -100,7 +107,8 @@ class _Asking:
         call = self._call
         if reply.remember:
             digest = None if reply.remember == "tool" else self._digest
-            call.context.decisions.remember(self._tool, digest, decided)
+            assert call.plan is not None
+            call.context.decisions.remember(_definition_of(call.plan), digest, decided)
         if isinstance(decided, Fault):
             self._end(decided)
             return

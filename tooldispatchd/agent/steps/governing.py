@@ -1,9 +1,11 @@
 """A plan with the steps that its tool's tables ask for."""
 
+from functools import cache
+
 from tooldispatchd.agent.calls.call import Plan, Step
 from tooldispatchd.agent.calls.plans import CommandPlan
 from tooldispatchd.agent.runtime import Runtime
-from tooldispatchd.agent.steps.caching import CacheStep, ToolIdentity
+from tooldispatchd.agent.steps.caching import CacheStep, ToolIdentity, digest_of
 from tooldispatchd.agent.steps.sizes import UNSTATED_SIZE
 from tooldispatchd.agent.steps.spooling import let_spool
 from tooldispatchd.calls.stages import StepOrder
@@ -16,6 +18,8 @@ def governed(runtime: Runtime, plan: Plan, policy: CallPolicy, tool: ToolIdentit
     Its answers are given again only where it is said which `tool` it is.
     """
     steps = runtime.policies.of(policy)
+    if tool is not None:
+        plan.definition = cache(lambda: digest_of(plan.offered, *tool.parts()))
     if policy.caching is not None and tool is not None:
         steps = (*steps, CacheStep(runtime.state.answers, runtime.state.flights, policy.caching, tool))
     if steps:

@@ -250,7 +250,7 @@ class Toolset:
         """The tools that the server should have and lacks, each with a sentence that says so."""
         lacks = f"server {server.name} does not offer the tool"
         missing = {
-            tool: f"{lacks} {tool}, which the tool {declared} is made of{kept.offer.why_missing(tool)}"
+            tool: f"{lacks} {tool}, which the tool {declared} is made of"
             for tool, declared in server.needed.items()
             if kept.offer.tool(tool) is None
         }
@@ -258,14 +258,13 @@ class Toolset:
             named = (*(server.use.only or ()), *(server.binding.spec.tools or ()))
             usable = kept.offer.tools
             lacking = insisted(named, usable=usable, listed=kept.offer.listed or usable, keeps=server.keeps)
-            missing |= {tool: f"{lacks} {tool}{kept.offer.why_missing(tool)}" for tool in lacking}
+            missing |= {tool: f"{lacks} {tool}" for tool in lacking}
         for tool, detail in missing.items():
             self._log.warning("tool missing", server=server.name, tool=tool, reason=detail)
         return missing
 
     def _offer(self, server: SessionServer, kept: ServerHandle) -> list[str]:
         """Make the plans of the server's own tools; the names of those that others have."""
-        server.planned = kept.offer
         use, prefix = server.use, server.prefix
         if use is None or prefix is None:
             return []
@@ -304,7 +303,7 @@ class Toolset:
 
     def _denies(self, declared: str) -> bool:
         """Whether the profile takes a declared tool away for what its server says of it."""
-        profile = self._runtime.setup.catalog.config.agents.get(self._profile.name)
+        profile = self._runtime.setup.catalog.config.profile_spec(self._profile.name)
         at = self._runtime.setup.catalog.tools[declared].server
         server = None if at is None else self._servers[at.binding]
         if profile is None or at is None or server is None or server.kept is None:
@@ -324,7 +323,7 @@ class Toolset:
     def _governed(self, plan: Plan, server: SessionServer, tool: McpTool, declared: str | None = None) -> Plan:
         """The plan with the steps that the tables of its tool, the server and the profile ask for."""
         config = self._runtime.setup.catalog.config
-        profile = config.agents.get(self._profile.name)
+        profile = config.profile_spec(self._profile.name)
         is_asked = asks_for_steps(server.binding.spec) or asks_for_steps(profile) or self._runtime.hooks
         if declared is None and not is_asked:
             # There may be a thousand of them.
@@ -345,16 +344,16 @@ class Toolset:
         accounts, reach = self._runtime.services.accounts, reach_of(binding)
         if accounts is not None and reach is not None and reach.oauth is not None:
             identity = msgspec.structs.replace(identity, shown=partial(accounts.shown, reach))
-        # What passes to the server as it is may change something, whatever it is called.
-        return governed(self._runtime, plan, policy, None if isinstance(plan, PassingPlan) else identity)
+        if isinstance(plan, PassingPlan):
+            # It may change something, whatever it is called.
+            policy = msgspec.structs.replace(policy, caching=None)
+        return governed(self._runtime, plan, policy, identity)
 
     def _refuse(self, kept: ServerHandle, tool: str, detail: str) -> None:
         if self.refusal is not None:
             return
         fault = Fault(Code.MISSING_TOOL, detail, {"server": kept.server.name, "tool": tool})
-        offer = kept.offer
-        usable = [name for name in offer.listed or offer.tools if name not in offer.left_out]
-        self.refusal = fault if tool in offer.left_out else propose(fault, nearest(tool, usable))
+        self.refusal = propose(fault, nearest(tool, kept.offer.listed or kept.offer.tools))
 
     def _miss(self, server: SessionServer, fault: Fault) -> None:
         """A server that did not come up is a warning, and a refusal where its tools were named to be offered."""
@@ -400,7 +399,7 @@ class Toolset:
             return None
         down = DownPlan(self._runtime, tool, lambda: server.fault or plan, server=server.name)
         config = self._runtime.setup.catalog.config
-        policy = policy_of(config, config.agents.get(self._profile.name), tool=tool.name, server=server.binding)
+        policy = policy_of(config, config.profile_spec(self._profile.name), tool=tool.name, server=server.binding)
         return governed(self._runtime, down, policy)
 
     # --- routing ---
@@ -505,38 +504,23 @@ class Toolset:
                 return self._not_allowed(name)
             found = self.inner(name)
             return found if isinstance(found, Fault) else self._unknown(name)
-        prefix = split_name(name)[0]
+        prefix, tool = split_name(name)
         for server in self._servers.under(prefix):
-            known = self._find_at(server, name, is_its_own=prefix == server.prefix)
-            if known is not None:
-                return known
+            is_its_own = prefix == server.prefix
+            # What is denied by its name stays so, whatever the server will say. A raw name may be another server's.
+            if (server.is_settled or (is_its_own and prefix)) and self._is_denied(server, tool):
+                return self._not_allowed(name)
+            if not server.is_settled:
+                return HOLD
+            if is_its_own and server.fault is not None:
+                return server.fault
+            if is_its_own and (why := server.why_left_out(tool)) is not None:
+                return tool_left_out(name, why, server=server.name)
         for each in self._profile.disabled:
             binding = self._runtime.setup.catalog.servers[each]
             if prefix == binding.prefix and (fault := why_never(binding)) is not None:
                 return fault
         return HOLD if self._servers.may_become(prefix) else None
-
-    def _find_at(
-        self, server: SessionServer, name: str, *, is_its_own: bool
-    ) -> Plan | Fault | Literal[Lookup.HOLD] | None:
-        """What is known of a tool that may be that server's; None where it has none of this name."""
-        prefix, tool = split_name(name)
-        # What is denied by its name stays so, whatever the server will say. A raw name may be another server's.
-        if (server.is_settled or (is_its_own and prefix)) and self._is_denied(server, tool):
-            return self._not_allowed(name)
-        if not server.is_settled:
-            return HOLD
-        if not is_its_own:
-            return None
-        if server.fault is not None:
-            return server.fault
-        if server.kept is not None and server.planned is not server.kept.offer:
-            # Sessions of a shared server are told of its tools one after the other, and this one has to wait.
-            self._changed(server)
-            if name in self.plans:
-                return self.plans[name]
-        why = server.why_left_out(tool)
-        return None if why is None else tool_left_out(name, why, server=server.name)
 
     def _meant(self, name: str) -> str | Literal[Lookup.HOLD] | None:
         """The one tool that is meant by a name which is none's own; of the tools of servers that are up."""

@@ -74,15 +74,15 @@ class _Implementation(msgspec.Struct):
 
 class _Initialized(msgspec.Struct):
     revision: str = msgspec.field(name="protocolVersion")
-    capabilities: _Capabilities = msgspec.field(default_factory=_Capabilities)
+    capabilities: Raw | UnsetType = UNSET
     server: Raw | UnsetType = msgspec.field(default=UNSET, name="serverInfo")
-    instructions: str | None = None
+    instructions: Raw | UnsetType = UNSET
 
 
 class _Discovered(msgspec.Struct):
     revisions: list[str] = msgspec.field(name="supportedVersions")
-    capabilities: _Capabilities = msgspec.field(default_factory=_Capabilities)
-    instructions: str | None = None
+    capabilities: Raw | UnsetType = UNSET
+    instructions: Raw | UnsetType = UNSET
     kind: Raw | UnsetType = msgspec.field(default=UNSET, name="resultType")
     meta: Raw | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
@@ -102,6 +102,8 @@ class _Unsupported(msgspec.Struct):
 _decode: Final = msgspec.json.Decoder(_Initialized).decode
 _decode_discovered: Final = msgspec.json.Decoder(_Discovered).decode
 _decode_unsupported: Final = msgspec.json.Decoder(_Unsupported).decode
+_decode_capabilities: Final = msgspec.json.Decoder(_Capabilities).decode
+_decode_text: Final = msgspec.json.Decoder(str).decode
 _decode_tools: Final = msgspec.json.Decoder(_ToolsCapability).decode
 _decode_object: Final = msgspec.json.Decoder(dict[str, object]).decode
 _decode_server: Final = msgspec.json.Decoder(_Implementation).decode
@@ -156,10 +158,10 @@ def known(accepted: frozenset[str]) -> str:
     return f"{'known are' if len(accepted) > 1 else 'wanted is'} {', '.join(sorted(accepted))}"
 
 
-def _greeting(
-    revision: str, server: Raw | UnsetType, capabilities: _Capabilities, instructions: str | None
-) -> Greeting:
-    named = decoded(_decode_server, server)
+def _greeting(revision: str, server: Raw | UnsetType, said: Raw | UnsetType, advice: Raw | UnsetType) -> Greeting:
+    """What else it says, of which nothing has to be there: what cannot be read is not."""
+    named, instructions = decoded(_decode_server, server), decoded(_decode_text, advice)
+    capabilities = decoded(_decode_capabilities, said) or _Capabilities()
     tools = decoded(_decode_tools, capabilities.tools)
     return Greeting(
         revision,

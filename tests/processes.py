@@ -1,6 +1,7 @@
 """Whether processes that a test started are still there."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,16 @@ def is_running(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return False
     return re.search(rb"\) [^ZX]", stat) is not None
+
+
+def sleepers(seconds: int) -> set[int]:
+    """The processes of `sleep SECONDS`, whatever their parents, sessions and environments are."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (entry / "cmdline").read_bytes() == b"sleep\0%d\0" % seconds:
+                found.add(int(entry.name))
+    return found
 
 
 async def until_gone(*pids: int) -> None:

@@ -1,14 +1,17 @@
 """`bash` and `python` as agents call them: in a fork of a warm parent, shut in by Landlock."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.daemon.spawned import Agent, Daemon, daemon_on, until
-from tests.processes import is_running
+from tests.processes import sleepers
 
+# No other process on the machine sleeps for so long.
+LONG = 3_000_000 + os.getpid()
 CONFIG = """
 [toolbox.shell]
 session = true
@@ -101,10 +104,10 @@ def test_a_shell_that_is_shut_in_has_a_home_of_its_own(agent: Agent) -> None:
     assert told(agent, "git init -q repository && git -C repository status --short") == "exit code 0"
 
 
-@pytest.mark.parametrize("start", ["sleep 1000 &", "setsid sleep 1000 &", "env -i /usr/bin/setsid sleep 1000 &"])
+@pytest.mark.parametrize("start", ["", "setsid", "env -i /usr/bin/setsid"])
 def test_nothing_of_a_call_is_left_when_it_is_answered(agent: Agent, start: str) -> None:
-    # In a sandbox processes have the numbers that they have outside.
-    assert not is_running(int(told(agent, f"{start} echo $!").partition("\n")[0]))
+    told(agent, f"{start} sleep {LONG} & :")
+    assert not sleepers(LONG)
 
 
 def test_a_call_that_is_cancelled_tells_what_was_written(agent: Agent, directory: Path) -> None:
@@ -129,13 +132,7 @@ def test_a_job_holds_up_no_other_command_and_begins_where_the_last_one_ended(age
 def test_nothing_survives_a_daemon_that_is_killed(tmp_path: Path) -> None:
     directory = laid_out(tmp_path)
     with daemon_on(directory, config_of(directory)) as daemon, daemon.agent() as agent:
-        agent.call(
-            "c1",
-            "bash",
-            {"command": "setsid sleep 1000 & echo $! > pids; sleep 1000 & echo $! >> pids; touch all; wait"},
-        )
-        until((directory / "workspace" / "all").exists)
-        pids = [int(pid) for pid in (directory / "workspace" / "pids").read_text().split()]
-        assert all(map(is_running, pids))
+        agent.call("c1", "bash", {"command": f"setsid sleep {LONG} & sleep {LONG} & wait"})
+        until(lambda: len(sleepers(LONG)) == 2)
         daemon.process.kill()
-        until(lambda: not any(map(is_running, pids)))
+        until(lambda: not sleepers(LONG))

@@ -4,8 +4,9 @@
                                                  └─ its child ended ──▶ KILL ──▶ reaped; what it leaves is ours next
 
 The kernel gives orphans to the nearest ancestor that asked for them, a *subreaper*, or to process 1. From which child
-one comes only its environment tells, by the run id and the child's number: a process that wipes those escapes, here as
-it escapes the guardian.
+one comes its environment tells, by the run id and the child's number. A process can wipe those, or take another
+child's: one that is shut in is believed only where the kernel shows it in the mounts of that child, which are its own,
+and is killed otherwise. Without a sandbox such a process escapes, here as it escapes the guardian.
 
 A number is signalled or reaped only while it stands among our own children, which stay there until this task reaps
 them: it cannot be another process's meanwhile. A child of the family is known by its pid and reaped by its owner alone;
@@ -16,7 +17,7 @@ processes while this runs, and waits for them itself, does so among `strangers`.
 import os
 import signal
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -147,7 +148,7 @@ class Orphans:
         self._origins = {pid: self._origins[pid] for pid in unknown if pid in self._origins}
         is_unfinished = False
         for start in range(0, len(unknown), BATCH):
-            living = set(self._numbers.values())
+            living = {number: child for child, number in self._numbers.items()}
             for pid in unknown[start : start + BATCH]:
                 is_unfinished |= self._settle(pid, living, thorough=thorough)
             await trio.lowlevel.checkpoint()
@@ -168,7 +169,7 @@ class Orphans:
             return []
         return [pid for pid in map(int, listed.split()) if pid not in self._numbers and pid not in guardians]
 
-    def _settle(self, pid: int, living: Container[int], *, thorough: bool) -> bool:
+    def _settle(self, pid: int, living: Mapping[int, int], *, thorough: bool) -> bool:
         """Reap or KILL one orphan, or leave it alone; whether that changes anything soon."""
         if pid in self._numbers:
             # Another part of this program reaped it since it was listed, and a child got its number.
@@ -180,14 +181,21 @@ class Orphans:
         origin = self._origins.get(pid)
         if is_new or (thorough and origin is None):
             origin = self._origins[pid] = self._origin(pid)
-        if origin is None:
+        if origin is None and is_new:
             # In the moment of its exec a process shows no environment; that proves nothing until it is seen again.
-            return is_new
-        if origin in living:
+            return True
+        if (origin is None or origin in living) and not self._is_disguised(pid, living.get(origin or NOBODY)):
             return False
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)
         return True
+
+    def _is_disguised(self, pid: int, child: int | None) -> bool:
+        """Whether `pid` is shut in and not in the mounts of `child`; what is there cannot leave them."""
+        if self._strangers or _filters_of(pid) <= _filters_of(os.getpid()):
+            return False
+        mounts = _mounts_of(pid)
+        return child is None or mounts in {None, _mounts_of(os.getpid())} or mounts != _mounts_of(child)
 
     def _reap(self, pid: int) -> bool:
         """Reap an orphan if it has ended; whether it has."""
@@ -208,6 +216,22 @@ class Orphans:
         _, _, rest = environment.partition(f"\0{CHILD}=".encode())
         digits = rest[: rest.find(b"\0")]
         return int(digits) if digits.isdigit() and len(digits) <= MAX_DIGITS else NOBODY
+
+
+def _filters_of(pid: int) -> int:
+    """How many filters of system calls a process has, none of which it can take off; 0 before Linux 5.9."""
+    with suppress(OSError):
+        _, _, rest = Path(f"/proc/{pid}/status").read_bytes().partition(b"\nSeccomp_filters:")
+        return int(rest.split(maxsplit=1)[0]) if rest else 0
+    return 0
+
+
+def _mounts_of(pid: int) -> str | None:
+    """The mount namespace of a process; None where we may not look."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")  # noqa: PTH115  # a name, and no path
+    except OSError:
+        return None
 
 
 def _started_by_threads() -> set[int]:

@@ -70,13 +70,39 @@ def main(run_id: str) -> None:
 
 
 def kill_groups(table: bytes) -> None:
-    """KILL each process group that has a slot in `table`."""
+    """KILL each process group that has a slot in `table`, and what descends from its leader."""
+    groups = []
     for at in range(0, len(table), SLOT_BYTES):
         group = int.from_bytes(table[at : at + SLOT_BYTES], "little")
         # 0 is a free slot; killpg(0) and killpg(1) mean our own group and everybody.
         if group > 1:
-            with contextlib.suppress(OSError):
-                os.killpg(group, signal.SIGKILL)
+            groups.append(group)
+    # Before their parents end, by whom they are known whatever else they have changed.
+    descendants = descendants_of(groups)
+    for group in groups:
+        with contextlib.suppress(OSError):
+            os.killpg(group, signal.SIGKILL)
+    for pid in descendants:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def descendants_of(pids: list[int]) -> list[int]:
+    """All processes that descend from one of these, by the kernel's account of parents."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc") if pids else ():  # noqa: PTH208  # names are wanted
+        if entry.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                # proc_pid_stat(5): the fourth field, the second behind the program's name.
+                parent = int(Path(f"/proc/{entry}/stat").read_bytes().rpartition(b")")[2].split()[1])
+                children.setdefault(parent, []).append(int(entry))
+    found: list[int] = []
+    waiting = list(pids)
+    while waiting:
+        below = children.pop(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
 
 
 def sweep(mark: bytes) -> None:

@@ -13,6 +13,8 @@ from tooldispatchd.toolbox.memfiles import content_of, memfile
 from tooldispatchd.toolbox.running import Run, environment, run
 from tooldispatchd.toolbox.shellstate import LOWEST_FD, MAX_BYTES, ShellState, left, script
 
+# What the shell runs can neither signal the process that keeps its limit nor outlive it.
+TOOLDISPATCHD_ATTENDED: Final = True
 # The kernel takes 128 KiB as one word of a command line, in bytes; what is longer belongs in a file.
 MAX_COMMAND: Final = 64 * 1024
 # Two environments, each of the two megabytes that the kernel gives a program by default.

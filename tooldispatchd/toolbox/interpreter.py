@@ -14,6 +14,8 @@ from tooldispatchd.toolbox.excerpt import listed
 from tooldispatchd.toolbox.memfiles import content_of, memfile
 from tooldispatchd.toolbox.running import Run, run
 
+# As for the shell: see `bash`.
+TOOLDISPATCHD_ATTENDED: Final = True
 # With isolated settings (`-I`) nothing of the environment or the workspace changes what the program itself does; and
 # without a buffer what is written to stdout and to stderr comes in its order.
 WORDS: Final = (sys.executable, "-I", "-u", "-X", "utf8", str(Path(evaluating.__file__)))

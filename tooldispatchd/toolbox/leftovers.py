@@ -1,7 +1,7 @@
-"""What a program leaves behind: its orphans come to this process, and end with the program.
+"""What a program leaves behind: its orphans come to this process, or to its attendant, and end with the program.
 
 They do so whatever session and environment they have given themselves, by which the daemon would know them. What forks
-faster than it is killed here is left to the daemon.
+faster than it is killed here ends with the attendant; where there is none it is left to the daemon.
 """
 
 import ctypes
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tooldispatchd.forked.libc import prctl
+from tooldispatchd.forked.sandbox import attendant
 
 # linux/prctl.h; Python has no name for them.
 PR_SET_CHILD_SUBREAPER: Final = 36
@@ -38,7 +39,8 @@ class Leftovers:
             if os.getpgid(pid) != program:
                 # One that is stopped must go on to hear of it.
                 _signal(pid, signal.SIGTERM, signal.SIGCONT)
-        return bool(left)
+        attendant.signal_orphans(signal.SIGTERM, but_of=program)
+        return attendant.signal_orphans(signal.SIGCONT, but_of=program) or bool(left)
 
     def living(self, program: int | None = None) -> set[int]:
         """Those that live; the others are reaped."""
@@ -56,8 +58,8 @@ def ended_leftovers() -> Iterator[Leftovers]:
         yield leftovers
     finally:
         until = time.monotonic() + ENDING_S
-        while (left := leftovers.living()) and time.monotonic() < until:
-            for pid in left:
+        while (attendant.signal_orphans(signal.SIGKILL, but_of=0) or leftovers.living()) and time.monotonic() < until:
+            for pid in leftovers.living():
                 _signal(pid, signal.SIGKILL)
             time.sleep(ROUND_S)
         _adopt_orphans(was_adopting)

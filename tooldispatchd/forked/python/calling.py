@@ -49,6 +49,8 @@ class Function(NamedTuple):
     encode: Callable[[object], bytes]
     """To the output's JSON; raises ValueError or TypeError."""
     wants_ctx: bool
+    is_attended: bool = False
+    """Whether what it starts is held together by an attendant, where it is shut in."""
 
 
 class Gone(Exception):  # noqa: N818  # no error: the answer is not wanted any more

@@ -36,6 +36,8 @@ LOOKS = 5
 ENDING_S = 0.02
 # The exit code of a child that could not even tell its failure; its stderr does.
 EX_SOFTWARE = 70
+# A module says so of functions that run programs of others, and start no thread.
+ATTENDED = "TOOLDISPATCHD_ATTENDED"
 # No tool's function is named so.
 REHEARSAL = "rehearsal"
 
@@ -162,6 +164,7 @@ class WarmParent:
                 arguments=prepared.decode,
                 encode=prepared.encode,
                 wants_ctx=prepared.takes_ctx,
+                is_attended=getattr(sys.modules.get(name.partition(":")[0]), ATTENDED, False) is True,
             )
         except BaseException as error:  # noqa: BLE001, ASYNC103  # a module's code may raise anything, and be told of it
             self._failures[name] = failure("import", error)
@@ -193,10 +196,20 @@ class WarmParent:
         # The call alone says what its scratch directory is, and this child may be forked ahead of it.
         call, line = channel.receive()
         at = call["workspace"] if call["in_workspace"] else None
-        self._confine(errand._replace(scratch=call["scratch"], workspace=call["workspace"]), channel, *leaf, at=at)
+        own = errand._replace(scratch=call["scratch"], workspace=call["workspace"])
+        function = self._functions.get(call["function"])
+        self._confine(own, channel, *leaf, at=at, attended=function is not None and function.is_attended)
         channel.answer(self._answer(call, line, channel))
 
-    def _confine(self, errand: Errand, channel: CallSocket, leaf: int | None = None, *, at: str | None = None) -> None:
+    def _confine(
+        self,
+        errand: Errand,
+        channel: CallSocket,
+        leaf: int | None = None,
+        *,
+        at: str | None = None,
+        attended: bool = False,
+    ) -> None:
         """Shut this child in, once it has gone to the directory `at`.
 
         Raises Gone where that cannot be, when the daemon has been told.
@@ -211,7 +224,7 @@ class WarmParent:
             if isinstance(confinement, OSError):
                 raise confinement
             if confinement is not None:
-                confinement.enter(scratch, workspace, leaf)
+                confinement.enter(scratch, workspace, leaf, attended=attended)
             elif leaf is not None:
                 os.write(leaf, b"0")
             if leaf is not None:
@@ -360,11 +373,12 @@ class ForkConfinement:
             ),
         )
 
-    def enter(self, scratch: str | None, workspace: str | None, leaf: int | None) -> None:
+    def enter(self, scratch: str | None, workspace: str | None, leaf: int | None, *, attended: bool) -> None:
         """Shut this process in for good; raises OSError."""
         # A module may have been taken away since.
         also = [path for path in self._also if os.path.exists(path)]  # noqa: PTH110  # in each call: pathlib costs more
-        self._confine(self._policy.at(workspace), program=None, scratch=scratch, leaf=leaf, also=also)
+        policy = self._policy.at(workspace)
+        self._confine(policy, program=None, scratch=scratch, leaf=leaf, also=also, attended=attended)
         sys.path_importer_cache.update(self._finders)
 
 

@@ -15,12 +15,12 @@ import glob
 import os
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from tooldispatchd.forked import libc
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.forked.sandbox import landlock, namespaces, places, pyvenv, seccomp
+from tooldispatchd.forked.sandbox import attendant, landlock, namespaces, places, pyvenv, seccomp
 
 OUTSIDE_BUBBLE: Final = 2
 """Processes of bubblewrap itself that are counted with a call's own: its parent, and the first of its namespace."""
@@ -56,6 +56,8 @@ class PreparedPolicy(NamedTuple):
     """The filter of system calls; empty where nothing is shut in."""
     has_mounts: bool
     """Whether forks get mounts of their own, in which files, or those of the kernel, are read-only."""
+    holds: bool = False
+    """Whether forks can have an attendant, with which all that they start ends."""
 
 
 def become(policy: Policy) -> None:
@@ -117,7 +119,7 @@ def prepare(policy: Policy) -> PreparedPolicy:
     in_bubble = policy.means == "bubblewrap"
     # Where all files may be written to, root could still write to the kernel's, and change the whole machine.
     needs_mounts = restricts_writes or (policy.write is None and os.geteuid() == 0)
-    has_mounts = needs_mounts and not in_bubble and _can_mount()
+    has_mounts = needs_mounts and not in_bubble and _can(try_mounts)
     try:
         attributes = in_bubble or has_mounts or not restricts_writes
         code = seccomp.build(network=policy.network, attributes=attributes)
@@ -136,6 +138,7 @@ def prepare(policy: Policy) -> PreparedPolicy:
         tuple(_open(policy.write or ())),
         code,
         has_mounts,
+        _can(try_holding),
     )
 
 
@@ -146,22 +149,29 @@ def confine(
     scratch: str | None,
     leaf: int | None,
     also: Sequence[str] = (),
+    attended: bool = False,
 ) -> None:
     """Shut this process, freshly forked and with one thread, in for good; raises ConfineError.
 
     `program` is the path of what will be executed. It may be read and executed, and so may its interpreter where it is
     a script, but not the directory that it stands in. `scratch` may be read and changed, `also` read. `leaf` is a
-    descriptor of the `cgroup.procs` of a cgroup, opened by a process that may move others there.
+    descriptor of the `cgroup.procs` of a cgroup, opened by a process that may move others there. One that is `attended`
+    gets an attendant where the machine allows it, and can start no thread then.
     """
     prepared = prepare(policy)
     # A leaf counts its processes itself.
     counted = policy.processes is not None and leaf is None
-    step = "enter the call's cgroup"
+    holds = prepared.holds and attended
+    step = "hold its processes together"
     try:
+        # Before the cgroup, in which the attendant would be counted.
+        if holds:
+            try_holding()
+        step = "enter the call's cgroup"
         if leaf is not None:
             os.write(leaf, b"0")
         step = "enter namespaces"
-        _enter_namespaces(prepared, scratch, counted=counted)
+        _enter_namespaces(prepared, scratch, counted=counted, holds=holds)
         if prepared.handled is not None:
             step = "give up privileges"
             libc.forbid_privileges()
@@ -198,11 +208,14 @@ def _limit(kind: int, amount: int, *, spare: int) -> None:
     resource.setrlimit(kind, (min(amount, most), most))
 
 
-def _enter_namespaces(prepared: PreparedPolicy, scratch: str | None, *, counted: bool) -> None:
+def _enter_namespaces(prepared: PreparedPolicy, scratch: str | None, *, counted: bool, holds: bool) -> None:
     policy = prepared.policy
     if counted and os.getuid() == 0:
         raise ConfineError("cannot count the processes of a call: root is exempt, which needs `user` or a cgroup")
-    if counted or (prepared.has_mounts and os.geteuid() != 0):
+    if holds and os.geteuid() != 0:
+        if prepared.has_mounts:
+            namespaces.enter_mount_namespace()
+    elif counted or (prepared.has_mounts and os.geteuid() != 0):
         namespaces.enter_user_namespace(with_mounts=prepared.has_mounts)
     elif prepared.has_mounts:
         namespaces.enter_mount_namespace()
@@ -212,7 +225,7 @@ def _enter_namespaces(prepared: PreparedPolicy, scratch: str | None, *, counted:
         namespaces.make_read_only([*(policy.write or ()), *([scratch] if scratch else [])])
     if counted and policy.processes is not None:
         # Behind the namespace: before, it would also bound what its parent counts.
-        spare = OUTSIDE_BUBBLE if policy.is_sandboxed and policy.means == "bubblewrap" else 0
+        spare = OUTSIDE_BUBBLE if policy.is_sandboxed and policy.means == "bubblewrap" else int(holds)
         _limit(resource.RLIMIT_NPROC, policy.processes + spare, spare=0)
 
 
@@ -306,14 +319,21 @@ def try_mounts() -> None:
     namespaces.make_read_only(())
 
 
+def try_holding() -> None:
+    """Have all that this process starts end with it; raises OSError where this user may not."""
+    if os.geteuid() != 0:
+        namespaces.enter_user_namespace()
+    attendant.hold_descendants()
+
+
 @functools.cache
-def _can_mount() -> bool:
-    """Whether `try_mounts` succeeds, in a process of its own."""
+def _can(attempt: Callable[[], None]) -> bool:
+    """Whether `attempt` succeeds, in a process of its own."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            try_mounts()
+            attempt()
             code = 0
         finally:
             os._exit(code)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -78,6 +80,23 @@ def test_a_user_s_new_channels_wait_after_many_wrong_tokens_and_are_served_then(
         with daemon.agent() as late:
             assert greeting_of(late, RIGHT) == "ready"
         assert time.monotonic() - began >= 2.0
+
+
+def test_another_program_of_the_user_waits_for_nothing(tmp_path: Path) -> None:
+    with daemon_on(tmp_path, CONFIG) as daemon:
+        guess(daemon, channels=10)
+        greeting = json.dumps(hello(RIGHT)) + "\n"
+        program = f"""if True:
+            import socket, time
+            began = time.monotonic()
+            channel = socket.socket(socket.AF_UNIX)
+            channel.connect({str(daemon.path)!r})
+            channel.sendall({greeting!r}.encode())
+            assert b"ready" in channel.recv(100)
+            print(time.monotonic() - began)
+        """
+        took = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=20).stdout
+        assert float(took) < 2.0
 
 
 def test_a_few_wrong_tokens_cost_nothing_but_their_channel(tmp_path: Path) -> None:

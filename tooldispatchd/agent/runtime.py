@@ -174,7 +174,9 @@ class DaemonState:
         self.flights: Final[Flights[Call, tuple[Outcome, float]]] = Flights()
         # The daemon's own user, or root, could stop it anyway: their sessions are not bounded one by one.
         self.open_sessions: Final = Census({uid, 0})
+        # By user, for the log; and by program, whose next channels wait.
         self.refusals: Final = Refusals()
+        self.guesses: Final = Refusals()
         # Of lines that there was no memory for.
         self.unheld: Final = Refusals()
         self.hints: Final = Hints()

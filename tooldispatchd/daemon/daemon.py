@@ -193,7 +193,7 @@ class Daemon:
             self._turn_away(connection, too_many("sessions_per_uid", limits.sessions_per_uid))
         else:
             now = trio.current_time()
-            wait_s = self._state.refusals.wait_s(visitor.uid, now)
+            wait_s = self._state.guesses.wait_s(visitor.program, now)
             if wait_s > 0:
                 self._front.timer.add(now + wait_s, Deferred(partial(self._open_late, door, connection, visitor)))
             else:

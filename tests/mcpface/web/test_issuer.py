@@ -28,6 +28,7 @@ from tooldispatchd.wire.webplaces import TokenIssuer, WebPlace
 AUDIENCE: Final = "https://tools.example/mcp"
 RSA: Final = rsa.generate_private_key(65537, 2048)
 EC: Final = ec.generate_private_key(ec.SECP256R1())
+WEAK: Final = rsa.generate_private_key(65537, 1024)  # that is what is refused
 STRANGE: Final = ec.generate_private_key(ec.SECP256R1())
 
 
@@ -44,7 +45,8 @@ def issuing() -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             origin = f"http://127.0.0.1:{server.server_port}"
-            told: object = {"keys": [public(RSA, "r"), public(EC, "e"), {"kty": "oct", "kid": "o", "k": "c2VjcmV0"}]}
+            shown = [public(RSA, "r"), public(EC, "e"), public(WEAK, "w")]
+            told: object = {"keys": [*shown, {"kty": "oct", "kid": "o", "k": "c2VjcmV0"}]}
             if self.path == "/.well-known/oauth-authorization-server":
                 told = {"issuer": origin, "jwks_uri": f"{origin}/keys"}
             elif self.path != "/keys":
@@ -112,6 +114,7 @@ def test_a_token_of_the_issuer_opens_the_place(
         {"key": STRANGE},
         {"kid": "unknown"},
         {"kid": "r"},
+        {"key": WEAK, "algorithm": "RS256", "kid": "w"},
         {"key": "secret" * 10, "algorithm": "HS256", "kid": "o"},
         {"key": None, "algorithm": "none"},
     ],

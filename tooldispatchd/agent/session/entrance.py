@@ -50,6 +50,11 @@ class Visitor(msgspec.Struct, frozen=True):
     """When the daemon accepted it at a listening Unix socket, in seconds since the machine started; None where it came
     in another way."""
 
+    @property
+    def program(self) -> tuple[int, int | None]:
+        """The process of that user: wrong tokens of one slow no other."""
+        return self.uid, self.pid
+
     def is_among(self, uids: frozenset[int] | None, gids: frozenset[int] | None) -> bool:
         """Whether it is one of these users or a member of one of these groups; where both are None, yes."""
         if uids is None and gids is None:

@@ -254,6 +254,7 @@ class Roster:
             self._failures += 1
             runtime, visitor = self._latest(), self._visitor
             count = runtime.state.refusals.note(visitor.uid, trio.current_time())
+            runtime.state.guesses.note(visitor.program, trio.current_time())
             if is_logged(count):
                 # An agent that confuses the fields may have put its token here.
                 is_profile = hello.profile is None or hello.profile in runtime.setup.catalog.profiles

@@ -8,6 +8,7 @@ Only signatures with a public key count: with `none` or a shared secret anybody 
 import http.client
 import math
 import time
+from base64 import urlsafe_b64decode
 from typing import Final
 from urllib import request
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ from tooldispatchd.wire.webplaces import TokenIssuer
 ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
+MIN_RSA_BITS: Final = 2048
 KEY_TYPES: Final = frozenset({"RSA", "EC", "OKP"})
 # Clocks of servers differ by seconds.
 LEEWAY_S: Final = 30
@@ -154,11 +156,21 @@ def _fetch_keys(issuer: TokenIssuer) -> dict[str, JsonKey]:
     """The keys of an issuer by their names; blocks. Raises `_FetchError`, and what `_UNREAD` lists."""
     url = issuer.jwks or _find_keys(issuer.issuer)
     listed = msgspec.json.decode(_get(url), type=_Keys).keys
-    fit = (each for each in listed[:MAX_KEYS] if each.get("kty") in KEY_TYPES and each.get("use", "sig") == "sig")
+    fit = (each for each in listed[:MAX_KEYS] if each.get("use", "sig") == "sig" and _is_strong(each))
     keys = {str(each.get("kid", "")): each for each in fit}
     if not keys:
         raise _FetchError("it has none that can be used")
     return keys
+
+
+def _is_strong(key: JsonKey) -> bool:
+    """Whether a key is of a kind that signs, and no RSA key that can be factored (NIST SP 800-131A: 2,048 bits)."""
+    if key.get("kty") != "RSA":
+        return key.get("kty") in KEY_TYPES
+    try:
+        return int.from_bytes(urlsafe_b64decode(str(key.get("n", "")) + "==")).bit_length() >= MIN_RSA_BITS
+    except ValueError:
+        return False
 
 
 def _find_keys(issuer: str) -> str:

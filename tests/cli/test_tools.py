@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.declaring import NAMED
 from tests.daemon.forking import run_forked
 from tests.daemon.spawned import Daemon, daemon_on, server, without_places
 from tooldispatchd.cli.tools import FORMS
@@ -28,6 +29,12 @@ title = "All of it"
 description = "Give a length."
 doc = "Twice.\\nIn full."
 {server("steady", "echo")}
+[mcp.odd]
+command = "{sys.executable}"
+args = ["-I", "-S", "{NAMED}", "odd", "\\u001b[31mred", "two\\nlines", "{"x" * 150}"]
+[agents.odd]
+mcp = ["odd"]
+jobs = false
 [agents.default]
 tools = ["echo", "long"]
 jobs = false
@@ -61,6 +68,11 @@ def test_a_table_has_a_line_for_each_tool_that_fits_the_terminal(daemon: Daemon)
 def test_the_tools_of_servers_are_listed_too(daemon: Daemon) -> None:
     ended = tools("--profile", "served", "--socket", str(daemon.path))
     assert ended.stdout.splitlines() == ["echo         Give it back.", "steady:echo  Say it again."]
+
+
+def test_names_of_servers_do_not_speak_to_the_terminal_nor_widen_the_table(daemon: Daemon) -> None:
+    lines = tools("--profile", "odd", "--socket", str(daemon.path)).stdout.splitlines()
+    assert [line.partition("Say")[0] for line in lines] == ["odd: [31mred   ", "odd:two lines  ", f"odd:{'x' * 150}  "]
 
 
 def test_json_has_the_schemas(daemon: Daemon) -> None:

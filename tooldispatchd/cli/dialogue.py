@@ -265,7 +265,8 @@ def exit_code(refused: CommandRefusedError) -> int:
 
 def tell(arguments: argparse.Namespace, what: str) -> None:
     """Print what went wrong on stderr."""
-    print(f"{Paint(arguments.color, sys.stderr).error('tooldispatchd:')} {what}", file=sys.stderr)
+    shown = "\n".join(map(printable, what.split("\n")))
+    print(f"{Paint(arguments.color, sys.stderr).error('tooldispatchd:')} {shown}", file=sys.stderr)
 
 
 def open_for(daemon: Dialogue, name: str, hello: Line) -> Line | None:

@@ -13,6 +13,8 @@ from tooldispatchd.cli.dialogue import Dialogue, Line, Paint, printable
 # The forms of the protocol; the daemon is asked for what is named here, and knows them itself.
 FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
 BUILT_IN: Final = frozenset({"job_wait", "job_read", "job_list", "job_stop", "info"})
+# Of the names in the list, which are the names of nearly all tools.
+MAX_WIDTH: Final = 64
 EPILOG: Final = """\
 The servers of the profile are started to ask them for their tools; for one tool, its own server alone. With --config
 a tool is shown with where it was written, how it runs, its limit, and what its program is kept to.
@@ -115,7 +117,7 @@ def _print_json(tools: object) -> None:
 
 def _print_tool(tool: Line, output_schema: object, doc: str, paint: Paint) -> None:
     """One tool, all that the daemon says of it."""
-    name = str(tool["name"])
+    name = printable(str(tool["name"]))
     server, colon, _ = name.partition(":")
     origin = f"a tool of the server {server}" if colon else "built in" if name in BUILT_IN else "a declared tool"
     title = tool.get("title")
@@ -146,10 +148,11 @@ def _print_table(tools: Sequence[Line], paint: Paint) -> None:
     """
     import shutil
 
-    width = max((len(str(tool["name"])) for tool in tools), default=0)
+    names = [printable(str(tool["name"])) for tool in tools]
+    # Longer names stand out, so that one does not move all descriptions off the screen.
+    width = max((len(name) for name in names if len(name) <= MAX_WIDTH), default=0)
     room = max(shutil.get_terminal_size((120, 24)).columns - width - 2, 20)
-    for tool in tools:
-        name = str(tool["name"])
+    for name, tool in zip(names, tools, strict=True):
         unenforced = _unenforced(tool)
         note = f"[not enforced: {', '.join(unenforced)}] " if unenforced else ""
         first = printable(note + str(tool.get("description", "")).strip().partition("\n")[0])

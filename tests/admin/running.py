@@ -1,5 +1,6 @@
 """A daemon that runs, as the wing for administrators sees one."""
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -21,6 +22,7 @@ class Running:
 
     def __init__(self) -> None:
         self.started_at = 0.0
+        self.began = time.monotonic()
         self.drains_until: float | None = None
         self.listening: tuple[str, ...] = ("unix:/run/dispatch.sock",)
         self.channels = 1

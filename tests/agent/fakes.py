@@ -1,7 +1,7 @@
 """What a session needs around it, without a daemon: a runtime, an agent on memory streams, tools that a test ends."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,7 @@ from tooldispatchd.agent.steps.auditing import AuditSink
 from tooldispatchd.agent.steps.gates import GateStep
 from tooldispatchd.agent.subagents import SubAgents
 from tooldispatchd.agent.tools.declaredplans import compile_plans
-from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.gate import Gate, Turns
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.stages import Reason, StepOrder
@@ -30,7 +30,8 @@ from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec, ToolSpec
-from tooldispatchd.checkers.pool import IN_PLACE, Running
+from tooldispatchd.checkers.pool import IN_PLACE, Buffer, Running
+from tooldispatchd.checkers.worker import Work
 from tooldispatchd.children.family import open_family
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.stream import StreamChannel
@@ -167,6 +168,16 @@ class Agent:
 def place_at(gate: Gate[Call]) -> GateStep:
     """A place at that gate, as programs have one."""
     return GateStep(StepOrder.PROGRAM_PLACE, "fake", lambda _context: gate)
+
+
+class BusyCheckers:
+    """Checkers that are never done."""
+
+    async def run(
+        self, work: Work, arguments: bytes, payload: Buffer | Sequence[Buffer], *, turns: Turns
+    ) -> tuple[bytes, bytearray, bytearray]:
+        await trio.sleep_forever()
+        raise AssertionError("it sleeps for ever")
 
 
 class HeldPlan(Plan):

@@ -58,6 +58,21 @@ async def test_a_whitelisted_tool_that_is_missing_is_named(tmp_path: Path, keys:
     assert not any(is_running(pid) for pid in kit.starts)
 
 
+@pytest.mark.parametrize("keys", [{"tools": ("sing",)}, {}])
+async def test_a_tool_that_is_asked_for_and_left_out_is_told_with_why(tmp_path: Path, keys: dict[str, object]) -> None:
+    kit = Place(tmp_path / "kit")
+    kit.has("say", "sing:elsewhere")
+    agents = {"default": ProfileSpec(tools=("kit:sing",))}
+    async with served({"kit": kit.spec(**keys)}, agents=agents) as runtime:
+        agent = Talker(runtime)
+        refused = await agent.hello()
+        why = "its inputSchema refers to http://a.example/b.json, which is never fetched"
+        assert (refused["error"], refused["tool"]) == ("missing_tool", "sing")
+        assert refused["detail"].endswith(f"tool sing: sing is left out: {why}")
+        assert "did_you_mean" not in refused
+        assert await agent.hear_all() == []
+
+
 async def test_a_tool_of_a_profile_that_is_missing_has_its_nearest_name_told(tmp_path: Path) -> None:
     kit = Place(tmp_path / "kit")
     agents = {"default": ProfileSpec(tools=("kit:sya",))}

@@ -19,6 +19,15 @@ def test_what_a_killed_run_has_left_is_taken_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_tally_that_somebody_truncates_ends_nothing(tmp_path: Path) -> None:
+    tally = RunTally(tmp_path, "run")
+    os.truncate(tmp_path / "tooldispatchd-audit-run", 0)
+    for _ in range(3):
+        tally.give()
+    tally.settle(1)
+    assert tally.unsettled == 2
+
+
 def test_a_run_that_has_ended_leaves_nothing(tmp_path: Path) -> None:
     RunTally(tmp_path, "run").remove()
     assert list(tmp_path.iterdir()) == []

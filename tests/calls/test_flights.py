@@ -8,11 +8,15 @@ from tests.examples import examples
 from tooldispatchd.calls.flights import Flights
 
 
+def gladly(_first: object) -> bool:
+    return True
+
+
 def test_those_that_join_take_what_came_of_the_first() -> None:
     flights: Flights[str, str] = Flights()
-    assert flights.enter(b"key", "first")
-    assert not flights.enter(b"key", "second")
-    assert flights.enter(b"other", "third")
+    assert flights.enter(b"key", "first", gladly)
+    assert not flights.enter(b"key", "second", gladly)
+    assert flights.enter(b"other", "third", gladly)
     flights.land("second", "of no account")
     flights.land("first", "done")
     assert flights.leave("first") == ["second"]
@@ -22,21 +26,33 @@ def test_those_that_join_take_what_came_of_the_first() -> None:
 def test_where_the_first_has_not_landed_the_next_goes_in_its_place() -> None:
     flights: Flights[str, str] = Flights()
     for item in ("first", "second", "third"):
-        flights.enter(b"key", item)
+        flights.enter(b"key", item, gladly)
     assert flights.leave("first") == ["second", "third"]
     assert flights.take("second") is None
-    assert flights.enter(b"key", "second")
-    assert not flights.enter(b"key", "third")
+    assert flights.enter(b"key", "second", gladly)
+    assert not flights.enter(b"key", "third", gladly)
 
 
 def test_one_that_joined_leaves_without_a_trace() -> None:
     flights: Flights[str, str] = Flights()
-    flights.enter(b"key", "first")
-    flights.enter(b"key", "second")
+    flights.enter(b"key", "first", gladly)
+    flights.enter(b"key", "second", gladly)
     assert flights.leave("second") == []
     flights.land("first", "done")
     assert flights.leave("first") == []
     assert (len(flights), b"key" in flights) == (0, False)
+
+
+def test_one_that_may_not_join_begins_a_flight_that_later_ones_join() -> None:
+    flights: Flights[str, str] = Flights()
+    assert flights.enter(b"key", "waiting", gladly)
+    assert flights.enter(b"key", "running", lambda first: first != "waiting")
+    assert not flights.enter(b"key", "third", gladly)
+    flights.land("waiting", "late")
+    assert flights.leave("waiting") == []
+    flights.land("running", "done")
+    assert flights.leave("running") == ["third"]
+    assert (flights.take("third"), len(flights), b"key" in flights) == ("done", 0, False)
 
 
 class Flying(RuleBasedStateMachine):
@@ -54,7 +70,7 @@ class Flying(RuleBasedStateMachine):
     @rule(key=st.sampled_from([b"a", b"b"]))
     def enter(self, key: bytes) -> None:
         self.last += 1
-        is_first = self.flights.enter(key, self.last)
+        is_first = self.flights.enter(key, self.last, gladly)
         assert is_first == (key not in self.first)
         if is_first:
             self.first[key] = self.last

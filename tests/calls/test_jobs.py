@@ -25,20 +25,19 @@ def opened(jobs: Jobs, name: str = "search") -> Job:
 def test_a_job_is_running_until_it_is_done() -> None:
     jobs = kept()
     job = opened(jobs)
-    assert jobs.read(job) == {"job": "job-1", "name": "search", "state": "running"}
+    assert jobs.show(job) == {"job": "job-1", "name": "search", "state": "running"}
     jobs.finish(job, Answer("found", is_error=False))
     assert jobs.list() == [
         {"job": "job-1", "name": "search", "state": "done", "is_error": False, "is_read": False},
     ]
-    assert jobs.read(job)["content"] == "found"
-    assert jobs.list()[0]["is_read"] is True
+    assert jobs.show(job)["content"] == "found"
 
 
 def test_a_running_job_tells_the_last_thing_that_it_said() -> None:
     jobs = kept()
     job = opened(jobs)
     job.update = Update(progress=3, message="counting")
-    assert jobs.read(job) == {
+    assert jobs.show(job) == {
         "job": "job-1",
         "name": "search",
         "state": "running",
@@ -61,7 +60,7 @@ def test_a_fault_is_a_result_too() -> None:
     jobs = kept()
     job = opened(jobs)
     jobs.finish(job, Fault(Code.CANCELLED, "stopped"))
-    read = jobs.read(job)
+    read = jobs.show(job)
     assert (read["is_error"], read["fault"]) == (True, True)
     assert read["content"] == '{"error":"cancelled","category":"unavailable","detail":"stopped"}'
 
@@ -71,7 +70,7 @@ def test_an_unread_result_is_never_dropped_and_a_new_job_is_refused_instead() ->
     job = opened(jobs)
     jobs.finish(job, Answer("unread"))
     assert jobs.open("search") is None
-    jobs.read(job)
+    job.is_read = True
     assert opened(jobs).id == "job-2"
     assert jobs.get("job-1") is None
 
@@ -81,7 +80,7 @@ def test_results_that_were_read_make_room_oldest_first() -> None:
     first, second = opened(jobs), opened(jobs)
     for job in (first, second):
         jobs.finish(job, Answer("x" * 400))
-        jobs.read(job)
+        job.is_read = True
     third = opened(jobs)
     # What the places of jobs that are not open leave is room too.
     jobs.finish(third, Answer("x" * (1000 + 7 * JOB_COST_BYTES - 700)))
@@ -103,7 +102,7 @@ def test_what_a_result_holds_is_let_go_of_however_its_job_ends() -> None:
     read, unread, failed = opened(jobs), opened(jobs), Fault(Code.CANCELLED, "stopped")
     jobs.finish(read, Answer("s" * 5000, value="5" * 6000))
     jobs.finish(unread, Answer(QuotedText(b'"long"' * 1000, 4), blocks=QuotedText(b"[{}]" * 2000, 4)))
-    jobs.read(read)
+    read.is_read = True
     jobs.finish(opened(jobs), failed)
     assert let_go == ["s" * 5000, "5" * 6000]
     jobs.close()
@@ -117,7 +116,7 @@ def test_however_many_tiny_results_are_forgotten_none_waits_to_be_freed() -> Non
     for _ in range(10_000):
         job = opened(jobs)
         jobs.finish(job, Answer("", value='"x"'))
-        jobs.read(job)
+        job.is_read = True
     assert let_go == []
 
 
@@ -135,7 +134,7 @@ def test_what_is_kept_stays_within_its_bounds_and_unread_results_stay(steps: lis
             jobs.finish(job, Answer("x" * size))
             unread.append(job)
         elif step == "read" and unread:
-            jobs.read(unread.pop(size % len(unread)))
+            unread.pop(size % len(unread)).is_read = True
         assert len(list(jobs)) <= 5
         assert sum(job.size for job in jobs) <= 5 * JOB_COST_BYTES + 500
         assert all(jobs.get(job.id) is job for job in [*running, *unread])

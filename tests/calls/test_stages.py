@@ -82,6 +82,19 @@ def test_the_tool_s_limit_counts_where_it_comes_first() -> None:
     assert machine.ran_at == 105
 
 
+def test_progress_begins_the_limit_anew_up_to_a_bound() -> None:
+    machine = call_after(CallEvent.START, allowed_s=100)
+    assert machine.allow(5, 110) == 115
+    machine.extend(5, 114, most_s=20)
+    assert (machine.ends_at, machine.ran_at) == (119, 110)
+    machine.extend(5, 129, most_s=20)
+    assert (machine.ends_at, machine.is_limit) == (130, True)
+    assert machine.timeout("slow")[0].extras["limit_ms"] == 20_000
+    machine.extend(5, 129, most_s=1_000)
+    machine.extend(90, 130, most_s=1_000)
+    assert (machine.ends_at, machine.is_limit) == (200, False)
+
+
 def test_the_agent_s_deadline_counts_where_it_comes_first() -> None:
     machine = call_after(CallEvent.HOLD, allowed_s=3)
     assert machine.allow(60, since=100) == 103

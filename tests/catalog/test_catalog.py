@@ -116,3 +116,13 @@ def test_a_warning_tells_of_each_profile_that_is_asked_about_calls_without_a_tok
     assert isinstance(catalog, Catalog)
     [warning] = catalog.warnings
     assert warning.startswith("agents.boss: approver = true without a token: whoever can open the socket may allow")
+
+
+def test_a_pattern_of_a_declared_tool_that_cannot_be_matched_is_a_warning() -> None:
+    schema: dict[str, object] = {"type": "object", "properties": {"to": {"type": "string", "pattern": "^(?!a)"}}}
+    catalog = build_catalog(Config(tools={"send": ToolSpec(command=("cat",), input_schema=schema)}))
+    assert isinstance(catalog, Catalog)
+    [warning] = catalog.warnings
+    assert warning.startswith("tools.send: not checked is its input_schema at /properties/to/pattern (look-around")
+    assert catalog.tools["send"].input_schema == schema
+    assert not catalog.tools["send"].input.is_valid({"to": 1})

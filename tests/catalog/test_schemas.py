@@ -147,6 +147,13 @@ def test_a_format_is_only_said_in_every_draft() -> None:
     assert compile_check({"$schema": "http://json-schema.org/draft-07/schema#", "format": "date"}).is_valid("x")
 
 
+@pytest.mark.parametrize("draft", ["draft-07/schema#", "draft-06/schema#", "draft/2020-12/schema"])
+def test_an_encoding_of_content_is_only_said_in_every_draft(draft: str) -> None:
+    said = {"contentEncoding": "base64", "contentMediaType": "application/json"}
+    kind = "https" if "2020" in draft else "http"
+    assert compile_check({"$schema": f"{kind}://json-schema.org/{draft}", **said}).is_valid("???")
+
+
 def test_a_pattern_matches_in_linear_time() -> None:
     assert not compile_check({"pattern": "^(a+)+$"}).is_valid("a" * 50_000 + "!")
 

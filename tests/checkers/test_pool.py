@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 import trio
@@ -87,7 +86,6 @@ async def test_a_checker_that_somebody_kills_while_it_idles_is_replaced_unnotice
         assert await pid_of(checkers) != first
 
 
-@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="the kernel groups no processes by session")
 async def test_a_job_that_takes_long_no_longer_stands_back_and_the_next_one_does_again() -> None:
     async with opened() as checkers:
         assert (await checkers.run(jobs.nice, b"", b"", turns=(1, 1)))[0] == str(NICE).encode()

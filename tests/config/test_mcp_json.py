@@ -130,10 +130,10 @@ def test_a_file_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
 
 def test_a_name_that_no_server_can_have_is_changed_with_a_warning(tmp_path: Path) -> None:
     document = {"mcpServers": {"My Server (new)": {"command": "x"}, "ü": {"command": "y"}, "x" * 40: {"command": "z"}}}
-    assert list(servers(tmp_path, document)) == ["My-Server-new", "server", "x" * 32]
+    assert list(servers(tmp_path, document)) == ["My-Server-new", "server-mb2hjssh", "x" * 32]
     assert warnings(tmp_path, document) == [
         '.mcp.json:3: server "My Server (new)" is called My-Server-new',
-        '.mcp.json:6: server "\\u00fc" is called server',
+        '.mcp.json:6: server "\\u00fc" is called server-mb2hjssh',
         f'.mcp.json:9: server "{"x" * 40}" is called {"x" * 32}',
     ]
 
@@ -306,11 +306,10 @@ def test_a_name_that_is_there_already_is_a_problem_that_says_where(tmp_path: Pat
     assert (
         report_of(tmp_path, document, text)
         == """\
-cannot use t.toml: 4 problems
+cannot use t.toml: 3 problems
 .mcp.json:2: mcp.own is declared already, at t.toml:3
 .mcp.json:4: mcp.other is declared already, at x.plumb:1
-b.json:3: mcp.a-b is declared already, at .mcp.json:3
-b.json:3: mcp.a-b is declared already, at .mcp.json:3"""
+b.json:3: mcp.a-b-zbuhucfk is declared already, at .mcp.json:3"""
     )
 
 

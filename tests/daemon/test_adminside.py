@@ -53,6 +53,14 @@ async def test_a_channel_that_leaves_meanwhile_is_forgotten(autojump_clock: Mock
         await agent.end_input()
 
 
+async def test_the_time_that_it_is_up_is_not_the_machines_clock(autojump_clock: MockClock) -> None:
+    async with administered(running=Running()) as (_runtime, agent):
+        status = await ask(agent, "status")
+        assert status["started_at"] == 0.0
+        assert float(str(status["uptime_s"])) < 60
+        await agent.end_input()
+
+
 async def test_a_request_that_fails_is_a_fault_and_an_incident(autojump_clock: MockClock) -> None:
     running = Running()
     async with administered(running=running) as (runtime, agent):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.spawned import Agent, Daemon, carriers, daemon_on, server, until
+from tests.daemon.spawned import PATIENCE_S, Agent, Daemon, carriers, daemon_on, server, until
 from tests.daemon.traces import on_a_busy_machine
 from tests.processes import is_running
 
@@ -260,14 +260,26 @@ def test_lines_before_an_end_of_input_are_executed(tmp_path: Path) -> None:
         assert (tmp_path / "done").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
-def test_a_signal_that_means_nothing_is_ignored_and_logged(tmp_path: Path, number: signal.Signals) -> None:
+def test_signals_that_mean_nothing_are_ignored_and_logged(tmp_path: Path) -> None:
+    numbers = [signal.SIGUSR1, signal.SIGALRM, signal.SIGIO, signal.SIGSYS, signal.SIGRTMIN, signal.SIGRTMIN + 1]
     with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent:
-        daemon.process.send_signal(number)
-        until(lambda: daemon.logged("signal ignored") == 1)
+        for number in numbers:
+            daemon.process.send_signal(number)
+        until(lambda: daemon.logged("signal ignored") == len(numbers))
+        number = signal.SIGRTMIN
         assert agent.ask("echo", "alive")["content"] == '"alive"'
         # What is ignored here is not ignored in programs.
         start(daemon, agent, "stuck", "sleep")
         (sleeping,) = daemon.running("sleep")
         os.kill(sleeping, number)
         assert '"signal":' in str(agent.hear()["content"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGXCPU])
+def test_a_signal_that_asks_for_an_end_drains(tmp_path: Path, number: signal.Signals) -> None:
+    with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent:
+        start(daemon, agent, "stuck", "sleep")
+        (pid,) = daemon.running("sleep")
+        daemon.process.send_signal(number)
+        assert daemon.process.wait(PATIENCE_S) == 0
+        assert not is_running(pid)

@@ -114,9 +114,9 @@ def test_a_post_is_sent_on_where_its_body_goes_along(status: int) -> None:
     assert found.url == "https://mcp.example/v2"
 
 
-@pytest.mark.parametrize("status", [301, 302, 303])
+@pytest.mark.parametrize("status", [301, 302])
 def test_a_post_that_would_become_a_get_is_refused(status: int) -> None:
-    with pytest.raises(WireError, match=f"HTTP {status} to https://mcp.example: only 307 and 308") as caught:
+    with pytest.raises(WireError, match=f"HTTP {status} to https://mcp.example: only 303, 307 and 308") as caught:
         territory().redirected("POST", AT, status, "https://mcp.example/?key=hunter2")
     assert caught.value.extras == {"http_status": status}
     assert caught.value.was_sent

@@ -48,10 +48,28 @@ async def test_a_post_follows_within_the_origin_with_all_that_it_has(status: int
 
 async def test_a_post_does_not_become_a_get() -> None:
     async with serving(sending_on(302, "/login?next=hunter2")) as server:
-        with pytest.raises(WireError, match="only 307 and 308 are followed with a POST") as caught:
+        with pytest.raises(WireError, match="only 303, 307 and 308 are followed with a POST") as caught:
             await ask(server)
         assert "hunter2" not in caught.value.why
         assert len(server.asked) == 1
+
+
+async def test_what_lies_elsewhere_is_got_without_the_body() -> None:
+    async with serving(sending_on(303, "/v2", "/v3")) as server:
+        assert await ask(server) == 200
+    assert [(asked.method, asked.target, asked.body) for asked in server.asked] == [
+        ("POST", "/mcp", b"{}"),
+        ("GET", "/v2", b""),
+        ("GET", "/v3", b""),
+    ]
+    assert "content-type" not in server.asked[1].headers
+    assert "content-length" not in server.asked[1].headers
+
+
+async def test_what_lies_at_another_host_is_not_got_unless_that_is_listed() -> None:
+    async with serving(sending_on(303, "http://localhost:1/v2")) as server:
+        with pytest.raises(WireError, match="not among its `hosts`"):
+            await ask(server)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

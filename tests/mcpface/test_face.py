@@ -80,6 +80,15 @@ def test_a_refused_session_is_told_with_its_fault_and_may_be_asked_for_again() -
     assert stage.lines()[0]["id"] == "hello-2"
 
 
+def test_what_the_daemon_warns_of_and_why_it_refuses_is_to_be_logged_once() -> None:
+    stage = Stage()
+    stage.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
+    stage.daemon("fault", id="hello-1", error="missing_tool", category="config", detail="send is left out", line=1)
+    stage.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
+    stage.ready(warnings=["server s: tool 'x' is left out: why"])
+    assert stage.face.to_log == ["send is left out", "server s: tool 'x' is left out: why"]
+
+
 def test_tools_and_calls_wait_until_the_session_is_open() -> None:
     stage = Stage()
     stage.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})

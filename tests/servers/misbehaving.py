@@ -165,10 +165,9 @@ def string_id() -> None:
 
 
 def null_id() -> None:
-    """Answers with a null id before it answers with the right one."""
-    for call in calls():
+    """Answers each call with an error that has no id."""
+    for _ in calls():
         send({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}})
-        answer(call, text("at last"))
 
 
 def close_stdout() -> None:
@@ -251,6 +250,16 @@ def progress() -> None:
             answer(held, text("held"))
             held = None
         tell(arguments.get("after", []), token)
+
+
+def lively() -> None:
+    """Answers after 2 s, in which it tells its progress each quarter of a second where it was given a token."""
+    for call in calls():
+        token = call["params"].get("_meta", {}).get("progressToken")
+        for step in range(8):
+            time.sleep(0.25)
+            tell([{"progress": step}] if token is not None else [], token)
+        answer(call, text("at last"))
 
 
 def tell(steps: "list[Any]", token: object) -> None:
@@ -430,8 +439,8 @@ MODES: dict[str, Callable[[], None]] = {
     for mode in (
         echo, results, raw, silent, silent_calls, deaf, late, reversed_order, twice, string_id, null_id, batch,
         close_stdout, close_stdin, stubborn, grandchild, noisy, garbage, large, chatty, curious, witness, tattle,
-        progress, typed, pages, endless_pages, same_page, long_list, bad_names, bad_schemas, old_revision, toolless,
-        refuses, dies_at_start, remembers, hinted, undeclared, undeclared_hangs, undeclared_ends,
+        progress, lively, typed, pages, endless_pages, same_page, long_list, bad_names, bad_schemas, old_revision,
+        toolless, refuses, dies_at_start, remembers, hinted, undeclared, undeclared_hangs, undeclared_ends,
     )
 }  # fmt: skip
 

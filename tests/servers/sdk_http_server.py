@@ -1,11 +1,14 @@
 """The official SDK's server behind HTTP, on a free port that it prints: Streamable HTTP at `/mcp`, or `/sse`.
 
-`poll` closes its stream before it is done, so that the client must ask for the rest.
+`poll` closes its stream before it is done, so that the client must ask for the rest. `linger` notes whether it was
+cancelled.
 """
 
 import socket
 import sys
+from pathlib import Path
 
+import anyio
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
@@ -45,6 +48,18 @@ async def poll(context: Context) -> str:
     await context.close_sse_stream()
     await context.report_progress(2, 2)
     return "back"
+
+
+@server.tool(structured_output=False)
+async def linger(directory: str) -> str:
+    """Note in a directory that it has begun, and that it was cancelled."""
+    (Path(directory) / "began").touch()
+    try:
+        await anyio.sleep(60)
+    except anyio.get_cancelled_exc_class():
+        (Path(directory) / "cancelled").touch()
+        raise
+    return "done"
 
 
 def main() -> None:

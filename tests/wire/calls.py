@@ -53,6 +53,11 @@ def queue_full(queue: str) -> Fault:
     return Fault(Code.QUEUE_FULL, "too many calls are waiting", {"queue": queue, "retry_after_ms": 1000})
 
 
+def _read(jobs: Jobs, job: Job) -> dict[str, object]:
+    job.is_read = job.outcome is not None
+    return jobs.show(job)
+
+
 class Call:
     """One call in flight; `tool` is None for one that waits for the job `awaits`."""
 
@@ -287,7 +292,7 @@ class Agent:
         if body.name == "job_stop":
             self._stop_jobs(job)
         if job.outcome is not None or body.name == "job_read":
-            self._reply(request, encode(self._jobs.read(job)), "builtin", by="jobs")
+            self._reply(request, encode(_read(self._jobs, job)), "builtin", by="jobs")
             return
         call = Call(body, tool=None, value=None, limit_ms=wanted.get("timeout_s", math.inf) * 1000)
         call.asked = wanted_kind(body, self.machine)
@@ -326,10 +331,10 @@ class Agent:
         call = min(self._calls, key=lambda call: call.limit_ms)
         if call.awaits is not None:
             self._calls.remove(call)
-            self._answer(call, encode(self._jobs.read(call.awaits)))
+            self._answer(call, encode(_read(self._jobs, call.awaits)))
             return
         stage = "run" if call in self._placed()[: self._config.limit("in_flight")] else "queue"
-        self._end(call, Fault(Code.TIMEOUT, "too late", {"limit_ms": round(call.limit_ms), "stage": stage}))
+        self._end(call, Fault(Code.TIMEOUT, "too late", {"limit_ms": call.limit_ms, "stage": stage}))
 
     def cancel(self, call_id: str) -> None:
         for call in [call for call in self._calls if call.job is None and call.id == call_id]:
@@ -351,7 +356,7 @@ class Agent:
         self._jobs.finish(call.job, outcome, beside)
         for waiting in [waiting for waiting in self._calls if waiting.awaits is call.job]:
             self._calls.remove(waiting)
-            self._answer(waiting, encode(self._jobs.read(call.job)))
+            self._answer(waiting, encode(_read(self._jobs, call.job)))
 
     def _answer(self, call: Call, content: str, *, is_fault: bool = False) -> None:
         kind, by = ("builtin", "jobs") if call.tool is None else (call.tool.kind, "")

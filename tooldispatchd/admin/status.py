@@ -150,7 +150,7 @@ async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterabl
         "processes": (gate.inside, gate.places),
     }
     took_s, task = daemon.longest_turn
-    now = time.time()
+    now = time.monotonic()
     return StatusView(
         version=VERSION,
         pid=os.getpid(),
@@ -158,7 +158,7 @@ async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterabl
         state="draining" if daemon.is_stopping else "serving",
         drain_left_s=None if daemon.drains_until is None else max(0.0, round(daemon.drains_until - now, 3)),
         started_at=round(daemon.started_at, 3),
-        uptime_s=round(now - daemon.started_at, 3),
+        uptime_s=round(now - daemon.began, 3),
         listening=daemon.listening,
         sessions=SessionsShown(state.open_sessions.total, state.sessions, limits.sessions),
         channels=daemon.channels,

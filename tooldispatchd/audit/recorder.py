@@ -130,6 +130,8 @@ class Recorder:
         left = self._tally.unsettled - (self._logged - self._noted)
         if left:
             self._log.warning("audit records lost", count=left, detail=LATE)
+        if not self._thread.is_alive():
+            self._tally.close()
 
     # --- in the writer's ---
 

@@ -1,14 +1,15 @@
 """How many records a run was given, and of how many of them its store knows: numbers that outlive a killed daemon.
 
-They lie in memory that has a name (tmpfs), so that to count takes no system call, and no disk that is full or slow
-holds the loop. A machine that starts anew has none of them, and nor has a new container: then nothing is said, in the
-place of something wrong.
+They lie in memory that has a name (tmpfs), so that no disk that is full or slow holds the loop; to count is one write
+of eight bytes. The file is never mapped: a tool that may write there could truncate it, and the next count would end
+the daemon with SIGBUS. A machine that starts anew has none of them, and nor has a new container: then nothing is said,
+in the place of something wrong.
 """
 
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from mmap import mmap
 from pathlib import Path
 from typing import Final
 
@@ -32,38 +33,47 @@ class RunTally:
     Settled is a record that the store has, or has a note of that it was lost.
     """
 
-    __slots__ = ("_numbers", "_path")
+    __slots__ = ("_fd", "_given", "_path", "_settled")
 
     def __init__(self, directory: Path, run: str) -> None:
         self._path = directory / f"{_PREFIX}{run}"
-        self._numbers = memoryview(bytearray(_BYTES)).cast("Q")
+        self._given = self._settled = 0
         # Where it cannot be kept, a run that is killed tells less: no reason not to record.
+        self._fd = -1
         with suppress(OSError):
-            fd = create_private(self._path)
-            try:
-                # Memory that is full says so now; in the midst of counting it would kill.
-                os.write(fd, bytes(_BYTES))
-                self._numbers = memoryview(mmap(fd, _BYTES)).cast("Q")
-            finally:
-                os.close(fd)
+            self._fd = create_private(self._path)
+            os.pwrite(self._fd, bytes(_BYTES), 0)
 
     def give(self) -> None:
         """One more record is to be written."""
-        self._numbers[0] += 1
+        self._given += 1
+        self._keep(self._given, 0)
 
     def settle(self, count: int) -> None:
         """The store knows of so many more."""
-        self._numbers[1] += count
+        self._settled += count
+        self._keep(self._settled, 1)
 
     @property
     def unsettled(self) -> int:
         """How many the store does not know of yet."""
-        return self._numbers[0] - self._numbers[1]
+        return self._given - self._settled
 
     def remove(self) -> None:
         """The store knows of all of them, and of the end of the run."""
         with suppress(OSError):
             self._path.unlink()
+
+    def close(self) -> None:
+        """Close the file, when no thread counts any more. Idempotent."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _keep(self, number: int, place: int) -> None:
+        if self._fd >= 0:
+            with suppress(OSError):
+                os.pwrite(self._fd, number.to_bytes(8, sys.byteorder), 8 * place)
 
 
 def take_unsettled(directory: Path, run: str) -> int | None:

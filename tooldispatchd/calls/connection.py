@@ -9,6 +9,7 @@ it any more. Only an OPEN connection takes calls, and there is no way back to OP
 a new one (`keeping`).
 """
 
+from collections.abc import ItemsView
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
@@ -105,6 +106,10 @@ class Pending(Generic[EntryT]):
     def get(self, request: int) -> EntryT | None:
         """The entry that waits under `request`, which goes on waiting; None for a number that is not waiting."""
         return self._entries.get(request)
+
+    def entries(self) -> ItemsView[int, EntryT]:
+        """All entries with their numbers."""
+        return self._entries.items()
 
     def take(self, request: int) -> EntryT | None:
         """The entry that waits under `request`, which waits no more; None for a number that is not waiting."""

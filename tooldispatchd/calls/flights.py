@@ -4,10 +4,10 @@
     others: enter ─▶ wait ────────────────────────────────▶ take
 
 Where the first leaves without having landed (it was cancelled, or its own deadline came) the others take nothing: they
-enter anew, and the first of them goes in its place.
+enter anew, and the first of them goes in its place. One that may not join begins another flight, which later ones join.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 ItemT = TypeVar("ItemT", bound=Hashable)
@@ -42,10 +42,10 @@ class Flights(Generic[ItemT, LandedT]):
     def __contains__(self, key: bytes) -> bool:
         return key in self._by_key
 
-    def enter(self, key: bytes, item: ItemT) -> bool:
-        """Whether it goes first; else it has joined, and is among those that `leave` gives."""
+    def enter(self, key: bytes, item: ItemT, may_join: Callable[[ItemT], bool]) -> bool:
+        """Whether it goes first; else it joined the first, as `may_join` says, and is among those of `leave`."""
         flight = self._by_key.get(key)
-        if flight is None:
+        if flight is None or not may_join(flight.first):
             flight = self._by_key[key] = _Flight(key, item)
         else:
             flight.joined[item] = None
@@ -71,7 +71,8 @@ class Flights(Generic[ItemT, LandedT]):
         if flight.first != item:
             del flight.joined[item]
             return []
-        del self._by_key[flight.key]
+        if self._by_key.get(flight.key) is flight:
+            del self._by_key[flight.key]
         joined = list(flight.joined)
         for each in joined:
             del self._by_item[each]

@@ -111,15 +111,14 @@ class Jobs:
         for job in list(self):
             self.forget(job)
 
-    def read(self, job: Job) -> dict[str, object]:
-        """The job's state, and its result where it is done, which counts as read then."""
+    def show(self, job: Job) -> dict[str, object]:
+        """The job's state, and its result where it is done; whoever hands that out says that it `is_read`."""
         fields = _fields(job)
         outcome = job.outcome
         if outcome is not None:
             fields["content"] = content_in(outcome)
             beside = {"kind": job.beside.kind, "blocks": job.beside.blocks, "details": job.beside.details}
             fields.update((key, value) for key, value in beside.items() if value is not None and value is not UNSET)
-            job.is_read = True
         elif job.update is not None:
             said = job.update
             told = {"progress": said.progress, "total": said.total, "message": said.message}

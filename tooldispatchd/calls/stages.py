@@ -193,6 +193,11 @@ class CallMachine:
         self.ends_at = min(limit_at, self.deadline)
         return self.ends_at
 
+    def extend(self, limit_s: float, now: float, *, most_s: float) -> None:
+        """Begin its limit anew while it runs, up to `most_s` from its start in all; `allow` has said when it ran."""
+        assert self.ran_at is not None
+        self.allow(min(now + limit_s - self.ran_at, most_s), self.ran_at)
+
     @property
     def deadline(self) -> float:
         """What its agent allows."""
@@ -202,8 +207,11 @@ class CallMachine:
         """The fault of a call of the tool `name` at `ends_at`, and its reason; `doing` is what a chain waited for."""
         limit_ms = (self._limit_s if self.is_limit else self._allowed_s) * 1000
         stage = STAGES[self.state]
-        detail = f"{name} was not done within {limit_ms:.0f} ms (stage {stage})"
-        extras: dict[str, object] = {"limit_ms": round(limit_ms), "stage": stage.value}
+        # Seconds and back: 15 digits are a double's own, 12 are free of the error of that.
+        limit_ms = float(f"{limit_ms:.12g}")
+        shown = int(limit_ms) if limit_ms.is_integer() else limit_ms
+        detail = f"{name} was not done within {shown} ms (stage {stage})"
+        extras: dict[str, object] = {"limit_ms": shown, "stage": stage.value}
         if doing is not None:
             detail = f"{detail}: it waited for {doing}"
             extras["process"] = doing

@@ -135,6 +135,7 @@ def build_catalog(
     warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]
     warnings += [*_idle_workspaces(config), *_open_powers(config, profiles, {**tokens, **own})]
     warnings += [*_idle_hooks(config, servers), *caching_warnings(config.mcp)]
+    warnings += [f"tools.{each.name}: not checked is its {what}" for each in tools.values() for what in each.unchecked]
     specs: dict[str, bytes] = {}
     if config.agent_command is not None:
         declared, _ = build_types(config.types)

@@ -21,6 +21,9 @@ LIKENESS: Final = 0.6
 
 _DECLARED: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z][A-Za-z0-9_-]*)*")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")
+# As the strictest provider takes names of properties (Anthropic's reference of tools).
+MAX_FIELD: Final = 64
+_NOT_IN_FIELD: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _NOT_IN_PREFIX: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -59,6 +62,11 @@ def split_name(name: str) -> tuple[str, str]:
 def default_prefix(name: str) -> str:
     """The prefix made of a server's own name: `[a-z0-9-]`, 1 to 32 characters; "server" where nothing is left."""
     return _NOT_IN_PREFIX.sub("-", name.lower()).strip("-")[:MAX_PREFIX].rstrip("-") or "server"
+
+
+def field_name(name: str) -> str:
+    """A name as the property of an input: letters and digits of ASCII, `_` and `-`; empty where it has none."""
+    return _NOT_IN_FIELD.sub("_", name[: 2 * MAX_FIELD]).strip("_-")[:MAX_FIELD]
 
 
 def unique_prefixes(wanted: Iterable[str]) -> list[str]:

@@ -100,6 +100,9 @@ class PolicySpec(SizedSpec, frozen=True, kw_only=True):
     """Which calls [somebody is asked about](policy.md#approval) first: `"always"`; `"destructive"`, those of tools that
     do not say that they destroy nothing; or those of which an expression, as in `when`, is true."""
 
+    repair: bool | None = None
+    """With `true` a text is taken for the array or the object whose JSON it holds, where the tool's schema admits that
+    and no text. By default only for tools of MCP servers; without it `invalid_input` has a hint."""
     redact: bool = False
     """With `true` [known secrets](security.md#secrets) are masked in its answers and updates. An answer is masked when
     all else has been done to it."""

@@ -68,6 +68,10 @@ class SchemaError(ValueError):
     """A schema that cannot be used; the message says why, in one line."""
 
 
+class SchemaBoundError(SchemaError):
+    """A schema that is over a bound, or no JSON."""
+
+
 class ExternalReferenceError(SchemaError):
     """A schema that refers to another document, at `place`."""
 
@@ -221,9 +225,9 @@ def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - 
     try:
         unfolding = unfold(schema)
     except UnfoldError as error:
-        raise SchemaError("the schema has too many references to identifiers") from error
+        raise SchemaBoundError("the schema has too many references to identifiers") from error
     if unfolding.applied > MAX_UNFOLDED:
-        raise SchemaError(f"the schema unfolds to too much: to more than {MAX_UNFOLDED} subschemas at one place")
+        raise SchemaBoundError(f"the schema unfolds to too much: to more than {MAX_UNFOLDED} subschemas at one place")
     # Each name that is required and missing is an error of its own.
     most = 0 if unfolding.multiplies else MAX_EXPLAINED // max(1, unfolding.applied, unfolding.weight // 16)
     branches = unfolding.multiplies or unfolding.has_unions
@@ -259,10 +263,10 @@ def check_of(schemas: bytes) -> Check:
 def bound_schema(schema: object) -> int:
     """What the patterns of a schema cost (`patterns.cost_of`), and what it asks of encoded texts likewise.
 
-    Raises `SchemaError` where it is no JSON, too deep, too large, or has too much in its patterns.
+    Raises `SchemaBoundError` where it is no JSON, too deep, too large, or has too much in its patterns.
     """
     if not isinstance(schema, dict | bool):
-        raise SchemaError("a schema is an object or a boolean")
+        raise SchemaBoundError("a schema is an object or a boolean")
     patterns = characters = 0
     parts = 0
     waiting: list[tuple[object, int]] = [(schema, 1)]
@@ -271,10 +275,10 @@ def bound_schema(schema: object) -> int:
         parts += 1
         # Each part is a byte at least, so this ends where the encoded size would be too large anyway.
         if parts > MAX_SCHEMA_BYTES:
-            raise SchemaError(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes")
+            raise SchemaBoundError(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes")
         if isinstance(node, dict | list | tuple):
             if depth > MAX_SCHEMA_DEPTH:
-                raise SchemaError(f"the schema is nested deeper than {MAX_SCHEMA_DEPTH}")
+                raise SchemaBoundError(f"the schema is nested deeper than {MAX_SCHEMA_DEPTH}")
             if isinstance(node, dict):
                 found = _patterns_in(node)
                 characters += sum(map(len, found))
@@ -284,15 +288,15 @@ def bound_schema(schema: object) -> int:
         elif not (node is None or isinstance(node, str | int | float)) or (
             isinstance(node, float) and not isfinite(node)
         ):
-            raise SchemaError(f"the schema holds what JSON has not: {type(node).__name__}")
+            raise SchemaBoundError(f"the schema holds what JSON has not: {type(node).__name__}")
     if characters > MAX_PATTERNS:
-        raise SchemaError(f"the schema's patterns have more than {MAX_PATTERNS} characters together")
+        raise SchemaBoundError(f"the schema's patterns have more than {MAX_PATTERNS} characters together")
     try:
         size = len(msgspec.json.encode(schema))
     except (ValueError, OverflowError) as error:
-        raise SchemaError("the schema holds text or a number that JSON cannot say") from error
+        raise SchemaBoundError("the schema holds text or a number that JSON cannot say") from error
     if size > MAX_SCHEMA_BYTES:
-        raise SchemaError(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes")
+        raise SchemaBoundError(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes")
     return patterns
 
 
@@ -304,9 +308,9 @@ def _patterns_in(node: dict[object, object]) -> list[str]:
         found.extend(by_pattern)
     patterns = [pattern for pattern in found if isinstance(pattern, str)]
     if any(len(pattern) > MAX_PATTERN for pattern in patterns):
-        raise SchemaError(f"a pattern has more than {MAX_PATTERN} characters")
+        raise SchemaBoundError(f"a pattern has more than {MAX_PATTERN} characters")
     if not all(isinstance(key, str) for key in node):
-        raise SchemaError("the schema has a key that is no string")
+        raise SchemaBoundError("the schema has a key that is no string")
     return patterns
 
 

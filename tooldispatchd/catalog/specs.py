@@ -83,7 +83,7 @@ class LimitsSpec(Spec, frozen=True, kw_only=True):
     """`[limits]`: every bound that a site may want to move."""
 
     call_s: Seconds = 60.0
-    """Seconds for one call, from its start to its answer, of a tool without a limit of its own. The default is what MCP
+    """Seconds for one call, from its turn to its answer, of a tool without a limit of its own. The default is what MCP
     clients commonly use."""
     agent_s: Seconds = 600.0
     """In its place, for tools that run an agent process, itself or in a chain. The default is many turns of a model,

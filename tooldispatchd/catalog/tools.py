@@ -16,6 +16,7 @@ from tooldispatchd.catalog.arguments import JSON_FEED, Feed, compile_modes, unty
 from tooldispatchd.catalog.callgraph import needs
 from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.expressions.door import Expression, ExpressionError, compile_expression
+from tooldispatchd.catalog.foreignschemas import read_own
 from tooldispatchd.catalog.fromschema import describe, exact_type, outline_of
 from tooldispatchd.catalog.meanings import Declared, build_types, has_stream, to_schema
 from tooldispatchd.catalog.morphisms import Broken, LowerError, Morphism, StageError, Work, asking, function, lower
@@ -60,6 +61,8 @@ class DeclaredTool(msgspec.Struct, frozen=True):
     always, so that a `wrapped` tool shows `{"input": …}`. `missing_input` is what a request without input means
     (UNSET: nothing, it is an error). `type_text` is for people: `A -> B`, with `schema` for what is given as a schema.
 
+    `unchecked` are the keywords of its schemas that are not checked.
+
     `feed` and `printed` say how a `command` gets its input and gives its answer. A tool made of a process has its
     `program`, and `needs` names the tools that its chains lift. A tool of a server has `server`; where it is not
     `typed` its schemas are the server's, and those here admit everything.
@@ -86,6 +89,7 @@ class DeclaredTool(msgspec.Struct, frozen=True):
     printed: Output = Output.JSON
     signature: Signature | None = None
     rest: RestTool | None = None
+    unchecked: tuple[str, ...] = ()
 
 
 class _Half(msgspec.Struct, frozen=True):
@@ -123,6 +127,7 @@ class _ToolBuilder:
         # Whether its schemas are known to be such as can be compiled.
         self._is_sound = is_sound
         self.problems: list[Problem] = []
+        self._unchecked: list[str] = []
         # What it takes and gives, once it is built.
         self.source: Type = JSON
         self.target: Type = JSON
@@ -197,6 +202,7 @@ class _ToolBuilder:
             printed=printed,
             signature=self._signature,
             rest=self._request(source, target),
+            unchecked=tuple(self._unchecked),
         )
 
     def _request(self, source: _Half, target: _Half) -> RestTool | None:
@@ -330,8 +336,12 @@ class _ToolBuilder:
         try:
             check = compile_check(schema)
         except SchemaError as error:
-            self._refuse(f"cannot use this schema: {error}", key)
-            return None
+            read = read_own(schema)
+            if read is None:
+                self._refuse(f"cannot use this schema: {error}", key)
+                return None
+            check = read[1]
+            self._unchecked += [f"{key} at {each}" for each in read[0].unchecked]
         exact = exact_type(schema)
         # A chain may only be told what is true of every value; an expression can use what is nearly so.
         wired = exact[0] if exact is not None and not exact[1] else JSON

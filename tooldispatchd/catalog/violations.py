@@ -46,6 +46,19 @@ _ALONE: Final = frozenset(
     )
 )
 
+
+class _Annotation:
+    """A keyword that every value passes."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def validate(self, _value: object) -> None:
+        pass
+
+
+_ANNOTATIONS: Final[dict[str, type]] = {"contentEncoding": _Annotation, "contentMediaType": _Annotation}
+
 IsValid = Callable[[object], bool]
 Schema = dict[str, object]
 
@@ -76,9 +89,16 @@ def validator_of(
     schema: Schema | bool,  # noqa: FBT001 - a boolean is a JSON Schema
     registry: jsonschema_rs.Registry | None = None,
 ) -> jsonschema_rs.Validator:
-    """A validator that fetches nothing, matches in linear time and takes `format` for an annotation."""
+    """A validator that fetches nothing, matches in linear time, and takes for annotations what 2020-12 does."""
     return jsonschema_rs.validator_for(
-        schema, offline=True, pattern_options=_LINEAR, mask=_MASK, validate_formats=False, registry=registry
+        schema,
+        offline=True,
+        pattern_options=_LINEAR,
+        mask=_MASK,
+        validate_formats=False,
+        registry=registry,
+        # Up to draft 7 they are enforced.
+        keywords=_ANNOTATIONS if isinstance(schema, dict) and "$schema" in schema else None,
     )
 
 

@@ -7,16 +7,18 @@ Both directions go in pieces with turns of the loop in between, so that a job of
 cancelled, at its call's deadline or because nobody waits any more, is ended by killing its checker.
 """
 
+import contextlib
 import math
+import os
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol
 
 import trio
 
 from tooldispatchd.calls.gate import Turns
-from tooldispatchd.checkers.worker import JOB, NICE, RESULT, Work, stand_back
+from tooldispatchd.checkers.worker import HURRIED, JOB, NICE, RESULT, Work, stand_back, step_forward
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child, SpawnError
 from tooldispatchd.wire.lines import MOVED_BYTES, reserve
@@ -24,7 +26,8 @@ from tooldispatchd.wire.lines import MOVED_BYTES, reserve
 # Two, so that one owner's endless job leaves a place for the others.
 CHECKERS: Final = 2
 # A job of 8 MiB takes a tenth of it on an idle core. One that takes longer starves beside what else the machine is busy
-# with, and no longer stands back: its call has a limit.
+# with, and no longer stands back: its call has a limit. Where only a privileged user may take a nice value back, the
+# job is done anew by a checker that has none.
 HURRY_S: Final = 2.0
 # Copied in one turn of the loop, in some 0.1 ms.
 PIECE_BYTES: Final = 256 * 1024
@@ -39,6 +42,10 @@ class CheckerError(Exception):
         super().__init__(why)
         self.why = why
         self.limit = limit
+
+
+class _StarvedError(Exception):
+    """A checker gets no time, and cannot be given more."""
 
 
 class CheckerPlaces(Protocol):
@@ -98,19 +105,30 @@ class Checkers:
             while self._idle and self._idle[-1].child.has_exited():
                 # Somebody else killed it while it did nothing.
                 self._idle.pop().forget()
-            checker = self._idle.pop() if self._idle else _Checker(self._family)
-            is_fit = False
             try:
-                is_out_of_memory, reply, result, beside = await checker.ask(work, arguments, parts)
-                is_fit = True
-            finally:
-                if is_fit:
-                    self._idle.append(checker)
-                else:
-                    await checker.close()  # noqa: ASYNC102  # it shields and bounds itself
+                checker = self._idle.pop() if self._idle else _Checker(self._family)
+                is_out_of_memory, reply, result, beside = await self._ask(checker, work, arguments, parts)
+            except _StarvedError:
+                checker = _Checker(self._family, {HURRIED: "1"})
+                is_out_of_memory, reply, result, beside = await self._ask(checker, work, arguments, parts)
         if is_out_of_memory:
             raise CheckerError("it takes too much memory", "check")
         return bytes(reply), result, beside
+
+    async def _ask(
+        self, checker: "_Checker", work: Work, arguments: bytes, parts: Sequence[Buffer]
+    ) -> tuple[bool, bytearray, bytearray, bytearray]:
+        """Have one job done, after which the checker is idle; one that has not done it is ended."""
+        is_fit = False
+        try:
+            said = await checker.ask(work, arguments, parts)
+            is_fit = True
+        finally:
+            if is_fit:
+                self._idle.append(checker)
+            else:
+                await checker.close()  # noqa: ASYNC102  # it shields and bounds itself
+        return said
 
     async def close(self) -> None:
         """End all checkers; bounded, cannot be cancelled. There must be no jobs."""
@@ -121,11 +139,12 @@ class Checkers:
 class _Checker:
     """A checker process. Raises `CheckerError` where it cannot be started."""
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: Family, env: Mapping[str, str] = {}) -> None:
+        self._is_hurried = bool(env)
         ours, theirs = socket.socketpair()
         try:
             extra = {3: theirs.fileno()}
-            self.child: Child = family.spawn_module("tooldispatchd.checkers.worker", env={}, extra=extra)
+            self.child: Child = family.spawn_module("tooldispatchd.checkers.worker", env=env, extra=extra)
         except SpawnError as error:
             ours.close()
             raise CheckerError(f"it cannot be checked: {error.why}") from error
@@ -143,7 +162,7 @@ class _Checker:
         """Have one job done."""
         name = f"{work.__module__}:{work.__qualname__}".encode()
         size = sum(len(part) for part in parts)
-        self._hurry_at = trio.current_time() + HURRY_S
+        self._hurry_at = math.inf if self._is_hurried else trio.current_time() + HURRY_S
         try:
             for part in (JOB.pack(len(name), len(arguments), size) + name + arguments, *parts):
                 view = memoryview(part)
@@ -159,7 +178,10 @@ class _Checker:
         except OSError as error:
             raise CheckerError("its checker ended") from error
         if self._hurry_at == math.inf:
+            self._is_hurried = False
             stand_back(str(self.child.pid), NICE)
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, self.child.pid, NICE)
         return is_out_of_memory, reply, result, beside
 
     async def _wait(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
@@ -167,7 +189,8 @@ class _Checker:
             await wait(self._socket)
             return
         self._hurry_at = math.inf
-        stand_back(str(self.child.pid), 0)
+        if not step_forward(self.child.pid):
+            raise _StarvedError
         await wait(self._socket)
 
     async def close(self) -> None:

@@ -18,6 +18,7 @@ import trio
 
 from tooldispatchd.children.guardian import Guardian, Guardians
 from tooldispatchd.children.inheritance import CHILD, RUN_ID, UPDATES_FD, environment, seal
+from tooldispatchd.children.oomscore import expose
 from tooldispatchd.children.orphans import TICK_S, Orphans
 from tooldispatchd.children.spawn import KILL_S, Child, SpawnError, spawn
 from tooldispatchd.children.sweep import CGROUPS, DIRECTORY
@@ -99,6 +100,7 @@ class Family:
         except SpawnError:
             self.cancel(reserved)
             raise
+        expose(child.pid)
         self.register(child, reserved)
         self.spawned += 1
         return child

@@ -9,6 +9,7 @@ from typing import Final
 
 from tooldispatchd.cli import dialogue
 from tooldispatchd.cli.dialogue import CommandRefusedError, Dialogue, Line
+from tooldispatchd.cli.jsontext import escaped
 
 # A daemon answers within milliseconds.
 TIMEOUT_S: Final = 5.0
@@ -68,7 +69,7 @@ def show(
         while True:
             seen = look(daemon)
             if arguments.json:
-                print(json.dumps(seen, ensure_ascii=False), flush=True)
+                print(escaped(json.dumps(seen, ensure_ascii=False)), flush=True)
             else:
                 _draw(arguments, screen(seen, time.time()))
             if arguments.watch is None:

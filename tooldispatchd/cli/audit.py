@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tooldispatchd.cli.jsontext import escaped
+
 if TYPE_CHECKING:
     # The help needs none of it.
     from tooldispatchd.audit.door import AuditFilter, AuditReader, CallRecord, StoreNote
@@ -115,7 +117,7 @@ def _tell_notes(reader: "AuditReader", wanted: "AuditFilter", *, is_json: bool) 
         if (why := _missing(note)) is None:
             continue
         if is_json:
-            print(json.encode(note).decode())
+            print(escaped(json.encode(note).decode()))
         else:
             print(f"tooldispatchd: warning: {_time(note.at)}: {why}", file=sys.stderr)
 
@@ -141,7 +143,7 @@ def _print_calls(reader: "AuditReader", wanted: "AuditFilter", arguments: argpar
     while True:
         if arguments.json:
             for record in records:
-                print(json.encode(record).decode())
+                print(escaped(json.encode(record).decode()))
         else:
             rows = [_row(record) for record in records]
             if not widths:
@@ -234,7 +236,7 @@ def _print_totals(reader: "AuditReader", wanted: "AuditFilter", *, by_tree: bool
         sums.setdefault(tuple(whose.items()), _Sum()).add(record)
     if is_json:
         for key, total in sums.items():
-            print(json.encode({**dict(key), **total.fields()}).decode())
+            print(escaped(json.encode({**dict(key), **total.fields()}).decode()))
         return
     headings = ("run", "root") if by_tree else ("profile", "agent", "uid")
     rows = [

@@ -11,6 +11,7 @@ import msgspec
 
 from tooldispatchd.agent.answerstore import AnswerFile, AnswerFileError, KeptTool, path_of
 from tooldispatchd.catalog.globs import NameList
+from tooldispatchd.cli.jsontext import escaped
 from tooldispatchd.config.config_report import printable
 from tooldispatchd.config.configuration import ConfigError, find_configuration, load_catalog
 
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(found: Sequence[KeptTool], arguments: argparse.Namespace) -> int:
     """Print what there is, or was before it was cleared; the exit code."""
     if arguments.json:
-        print(msgspec.json.encode(found).decode())
+        print(escaped(msgspec.json.encode(found).decode()))
         return 0
     now = time.time()
     width = max((len(each.tool) for each in found), default=0)

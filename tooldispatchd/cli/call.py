@@ -10,6 +10,7 @@ from typing import Final
 
 from tooldispatchd.cli import dialogue
 from tooldispatchd.cli.dialogue import CommandRefusedError, Dialogue, Line, Paint, printable
+from tooldispatchd.cli.jsontext import escaped
 
 EPILOG: Final = """\
 examples:
@@ -86,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             if dialogue.exit_code(refused) != 1:
                 raise
             # The session was opened for this call alone: its refusal is the call's answer.
-            print(json.dumps(refused.fault, ensure_ascii=False, separators=(",", ":")))
+            print(escaped(json.dumps(refused.fault, ensure_ascii=False, separators=(",", ":"))))
             return 1
         print(answer.get("content"))
         fault = _fault(answer)

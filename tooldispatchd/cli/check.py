@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from tooldispatchd.cli.jsontext import escaped
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
@@ -112,7 +114,7 @@ def _needs(uids: Iterable[int], gids: Iterable[int], *, has_token: bool) -> str:
 
 def _print_json(problems: list[dict[str, object]], warnings: list[str]) -> None:
     found = {"ok": not problems, "problems": problems, "warnings": warnings}
-    print(json.dumps(found, indent=2, ensure_ascii=False))
+    print(escaped(json.dumps(found, indent=2, ensure_ascii=False)))
 
 
 def _try_sandbox() -> int:

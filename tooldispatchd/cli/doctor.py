@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tooldispatchd.cli.dialogue import CHOICES, Paint, printable, seconds
+from tooldispatchd.cli.jsontext import escaped
 
 if TYPE_CHECKING:
     # Imported when it runs.
@@ -112,7 +113,7 @@ def _write(path: Path, report: Mapping[str, object]) -> bool:
 
 
 def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(escaped(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def _print(arguments: argparse.Namespace, found: "Sequence[Diagnosis]") -> None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from tooldispatchd.cli import administering
 from tooldispatchd.cli.dialogue import Dialogue, Line, Paint
+from tooldispatchd.cli.jsontext import escaped
 
 # Beside what they are called, a line's time, level and event.
 _HEAD: Final = ("time", "level", "event")
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _json(line: Line) -> str:
-    return json.dumps(line, separators=(",", ":"), ensure_ascii=False)
+    return escaped(json.dumps(line, separators=(",", ":"), ensure_ascii=False))
 
 
 def _text(*, is_coloured: bool) -> Callable[[Line], str]:

@@ -6,6 +6,7 @@ import sys
 
 from tooldispatchd.cli import administering
 from tooldispatchd.cli.dialogue import CommandRefusedError, Dialogue, Line, printable
+from tooldispatchd.cli.jsontext import escaped
 
 # It is read whole, and may wait for a vault's command line.
 TIMEOUT_S = 60.0
@@ -62,7 +63,8 @@ def _tell_changes(arguments: argparse.Namespace, done: Line) -> None:
 
 def _print_json(problems: list[object], done: Line) -> None:
     found = {"ok": not problems, "problems": problems, "warnings": _list(done, "warnings")}
-    print(json.dumps({**found, "changed": _list(done, "changed")}, indent=2, ensure_ascii=False))
+    text = json.dumps({**found, "changed": _list(done, "changed")}, indent=2, ensure_ascii=False)
+    print(escaped(text))
 
 
 def _list(line: Line, name: str) -> list[object]:

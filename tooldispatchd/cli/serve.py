@@ -39,7 +39,7 @@ have admin = true, name one of them; its token is $TOOLDISPATCHD_TOKEN.
 
 SIGTERM or SIGINT: running calls have daemon.grace_s, then exit 0. A second signal ends at once, exit 1.
 SIGHUP: the configuration is read again; new sessions get it. With nohup it is ignored, and when the terminal is gone
-that the daemon was started from it is as SIGTERM. SIGUSR1 and SIGUSR2 are ignored.
+that the daemon was started from it is as SIGTERM. SIGQUIT is as SIGTERM; SIGUSR1, SIGALRM and their like are ignored.
 exit codes: 0 drained; 1 forced; 2 usage or configuration; 3 a place cannot be listened on, or too few descriptors
 """
 
@@ -143,8 +143,10 @@ def _prepare_process() -> None:
     import signal
 
     from tooldispatchd.children.descriptors import occupy_standard, raise_limit, require_free
+    from tooldispatchd.children.oomscore import shield_self
     from tooldispatchd.forked.signals import IGNORED
 
+    shield_self()
     occupy_standard()
     raise_limit()
     require_free()

@@ -9,6 +9,7 @@ from typing import Final
 
 from tooldispatchd.cli import dialogue
 from tooldispatchd.cli.dialogue import Dialogue, Line, Paint, printable
+from tooldispatchd.cli.jsontext import escaped
 
 # The forms of the protocol; the daemon is asked for what is named here, and knows them itself.
 FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
@@ -112,7 +113,7 @@ def _warn(arguments: argparse.Namespace, ready: Line) -> None:
 
 
 def _print_json(tools: object) -> None:
-    print(json.dumps(tools, indent=2, ensure_ascii=False))
+    print(escaped(json.dumps(tools, indent=2, ensure_ascii=False)))
 
 
 def _print_tool(tool: Line, output_schema: object, doc: str, paint: Paint) -> None:

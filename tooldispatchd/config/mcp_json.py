@@ -10,7 +10,6 @@ Only the form of the file is checked here. The servers are checked as all of `[m
 the server of its name.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
 from typing import Final, cast
@@ -20,7 +19,7 @@ import msgspec
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import NO_WAY
-from tooldispatchd.catalog.speckinds import BINDING_PATTERN, MIB
+from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.config.documents import MAX_DEPTH, Document, DocumentError, FileLines, read_json
 from tooldispatchd.config.env_files import read_env_file
 from tooldispatchd.config.expansion import ABSENT, BROKEN, expand_file
@@ -42,17 +41,16 @@ from tooldispatchd.config.foreign_servers import (
     translate,
 )
 from tooldispatchd.config.key_patterns import Table
+from tooldispatchd.config.server_names import ServerNames
 
 # Some hundred servers have room; what is larger is another file.
 MAX_FILE_BYTES: Final = 1 * MIB
 # One for each client of a user, and more.
 MAX_FILES: Final = 16
-_MAX_NAME: Final = 32
 
 _ONE_OF_THEIRS: Final = "command or url, or the name of a server in a file of mcp_json"
 _SECTIONS: Final = ("mcpServers", "servers")
 REQUESTS: Final = "restTools"
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def _read_document(path: FilePath, text: str) -> Document:
@@ -63,6 +61,26 @@ def _read_document(path: FilePath, text: str) -> Document:
     from tooldispatchd.config.yaml_documents import read_yaml  # noqa: PLC0415  # see above
 
     return read_yaml(text)
+
+
+def _parts_of(document: Document) -> tuple[str, Table, Table | None]:
+    """The key under which servers stand, the whole object, and the servers by name; None where there are none."""
+    top = cast("Table", document.value) if isinstance(document.value, dict) else {}
+    section = next((key for key in _SECTIONS if key in top), "")
+    servers = top.get(section, {} if isinstance(top.get(REQUESTS), dict) else None)
+    return section, top, cast("Table", servers) if isinstance(servers, dict) else None
+
+
+def _document_of(file: NamedFile) -> Document:
+    """The document of a file, which has servers or requests. Raises `DocumentError`."""
+    # Editors of other systems mark the text as UTF-8.
+    document = _read_document(file.path, file.text.removeprefix("\ufeff"))
+    if document.lines.depth > MAX_DEPTH:
+        raise DocumentError(f"arrays and objects are nested more than {MAX_DEPTH} deep")
+    section, _, servers = _parts_of(document)
+    if servers is None:
+        raise DocumentError('no object "mcpServers" or "servers"', document.lines.line_of((section,)))
+    return document
 
 
 class Mistake(msgspec.Struct, frozen=True):
@@ -137,8 +155,9 @@ def take_mcp_json(table: Table, path: FilePath, environ: Mapping[str, str], wher
     """
     found = read_named("mcp_json", table, path, environ, max_files=MAX_FILES, max_bytes=MAX_FILE_BYTES)
     reader = _Reader(table, path.absolute().parent, environ, where=where, named=found)
-    for file in found.files:
-        reader.add(file)
+    for file, document in [(file, reader.read(file)) for file in found.files]:
+        if document is not None:
+            reader.add(file, document)
     return reader.found()
 
 
@@ -158,6 +177,8 @@ class _Reader:
         self._home = home
         self._environ = environ
         self._where = where
+        mcp = table.get("mcp")
+        self._names = ServerNames(mcp if isinstance(mcp, dict) else {})
         self._files: list[str] = []
         self._servers: dict[str, ServerSource] = {}
         self._queues: dict[str, ServerSource] = {}
@@ -176,30 +197,24 @@ class _Reader:
         collected = (tuple(self._problems), tuple(self._mistakes), tuple(self._warnings))
         return McpJson(tuple(self._files), self._servers, *collected, self._requests, self._queues)
 
-    def add(self, file: NamedFile) -> None:
-        """Put the servers of one file into the table."""
+    def read(self, file: NamedFile) -> Document | None:
+        """The document of one file, whose servers are known by name then; None where it cannot be read."""
         self._files.append(file.shown)
-        context = FileContext(file.path.parent, is_elsewhere=file.path.parent != self._home)
         try:
-            self._add_servers(file, context)
+            document = _document_of(file)
         except DocumentError as error:
             self._mistakes.append(Mistake(file.shown, error.line, error.why))
             self._is_complete = False
+            return None
+        self._names.add(map(str, _parts_of(document)[2] or ()))
+        return document
 
-    def _add_servers(self, file: NamedFile, places: FileContext) -> None:
-        """Each server of one document."""
-        shown = file.shown
-        # Editors of other systems mark the text as UTF-8.
-        document = _read_document(file.path, file.text.removeprefix("\ufeff"))
-        lines = document.lines
-        if lines.depth > MAX_DEPTH:
-            raise DocumentError(f"arrays and objects are nested more than {MAX_DEPTH} deep")
-        top = cast("Table", document.value) if isinstance(document.value, dict) else {}
-        section = next((key for key in _SECTIONS if key in top), "")
+    def add(self, file: NamedFile, document: Document) -> None:
+        """Put the servers of one file into the table."""
+        places = FileContext(file.path.parent, is_elsewhere=file.path.parent != self._home)
+        shown, lines = file.shown, document.lines
+        section, top, servers = _parts_of(document)
         requests = top.get(REQUESTS)
-        servers = top.get(section, {} if isinstance(requests, dict) else None)
-        if not isinstance(servers, dict):
-            raise DocumentError('no object "mcpServers" or "servers"', lines.line_of((section,)))
         defaults = top.get("defaults")
         if isinstance(defaults, dict):
             places = self._with_defaults(shown, lines, cast("Table", defaults), places)
@@ -210,7 +225,9 @@ class _Reader:
         unknown = [key for key in top if key not in known and (key, type(top[key])) != ("defaults", dict)]
         self._warn_unknown(ServerSource(shown, lines, ()), unknown)
         open_ones = [
-            name for name, entry in servers.items() if self._add_server(shown, lines, (section, name), entry, places)
+            name
+            for name, entry in (servers or {}).items()
+            if self._add_server(shown, lines, (section, name), entry, places)
         ]
         for key in filter(may_restrict, unknown if open_ones else ()):
             why = f'{quoted(key)} may restrict servers: say "tools", "deny" or "enabled" of each in [mcp.NAME]'
@@ -248,9 +265,7 @@ class _Reader:
     def _add_server(self, file: str, lines: FileLines, path: Path, entry: object, places: FileContext) -> bool:
         """Put an entry into `[mcp]`; returns whether nothing there restricts it."""
         name = str(path[-1])
-        # Else the nearest name that a binding may have.
-        is_name = re.fullmatch(BINDING_PATTERN, name) is not None
-        binding = name if is_name else _NO_NAME.sub("-", name).strip("-._")[:_MAX_NAME] or "server"
+        binding = self._names.binding_of(name)
         mcp = self._table.setdefault("mcp", {})
         if not isinstance(mcp, dict):
             # The schema refuses it.
@@ -261,7 +276,7 @@ class _Reader:
             at = self._servers[binding] if binding in self._servers else self._where(("mcp", binding))
             self._mistakes.append(Mistake(file, lines.line_of(path), f"mcp.{binding} is declared already, at {at}"))
             return False
-        if not is_name:
+        if binding != name:
             self._warnings.append(f"{written}: server {quoted(name)} is called {binding}")
         own = cast("Table", own or {})
         given = cast("Table", entry) if isinstance(entry, dict) else {}

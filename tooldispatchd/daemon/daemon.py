@@ -5,7 +5,8 @@ what is left is ended, torn down within `TEARDOWN_S`, and the exit code is 0. Ad
 second signal kills every child and exits 1.
 A daemon that another one takes over has its channels for `grace_s` as if nothing had happened, then it drains.
 SIGHUP reads the configuration anew (`reloading`), unless it is that of the daemon's own terminal, which is gone: that
-ends it like SIGTERM. SIGUSR1 and SIGUSR2 are ignored.
+ends it like SIGTERM. SIGQUIT, SIGXCPU and SIGPWR are as SIGTERM; of others that would end a process, those of `IGNORED`
+are only logged.
 """
 
 import os
@@ -36,7 +37,7 @@ from tooldispatchd.daemon.places.takeover import MAX_DESCRIPTORS
 from tooldispatchd.daemon.scraping import ScrapeSide
 from tooldispatchd.daemon.systemd import Notifier
 from tooldispatchd.daemon.webside import WebSide
-from tooldispatchd.forked.signals import IGNORED
+from tooldispatchd.forked.signals import IGNORED, signal_name
 from tooldispatchd.front.channel import Channel, SocketWire
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.pair import give_back, open_pair
@@ -121,7 +122,7 @@ class Daemon:
         self._channels: set[Channel | StreamChannel] = set()
         self._pairs = 0
         self._descriptors = descriptors - min(RESERVED_DESCRIPTORS, descriptors // RESERVED_PART)
-        self.started_at = time.time()
+        self.started_at, self.began = time.time(), time.monotonic()
         self.drains_until: float | None = None
         self.reload: Reload | None = None
         self.configuration: Callable[[], ReadConfiguration] | None = None
@@ -344,7 +345,7 @@ class Daemon:
         SIGHUP asks for a reload, unless it says that the daemon's terminal is gone.
         """
         async for number in signals:
-            name = signal.Signals(number).name
+            name = signal_name(number)
             is_reload = number == signal.SIGHUP and not (self._has_terminal and not has_terminal())
             if number in IGNORED or (is_reload and self.is_stopping):
                 self._log.info("signal ignored", signal=name)
@@ -376,7 +377,7 @@ class Daemon:
         self._notifier.stopping(self.status, within_s=grace_s + TEARDOWN_S + EXIT_S)
         self._log.info("daemon draining", sessions=self._state.open_sessions.total, grace_s=grace_s)
         self._state.is_draining = True
-        self.drains_until = time.time() + grace_s
+        self.drains_until = time.monotonic() + grace_s
         self.places.drain()
         self._web.stop()
         self._emptied = trio.Event()

@@ -32,7 +32,7 @@ from tooldispatchd.daemon.reload.reloading import Reloader
 from tooldispatchd.daemon.reload.source import ConfigurationSource, Reading
 from tooldispatchd.daemon.systemd import Notifier, open_pulse
 from tooldispatchd.daemon.webside import WebSide, open_web_side
-from tooldispatchd.forked.signals import IGNORED
+from tooldispatchd.forked.signals import IGNORED, STOPPING
 from tooldispatchd.front.front import Front
 from tooldispatchd.front.timer import Timer
 
@@ -66,7 +66,7 @@ async def serve(start: DaemonStart) -> int:
     log = start.log
     # SIGHUP is that of a closed terminal: with nohup it is ignored, and stays so.
     hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
-    with ExitStack() as bound, trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, *hung_up, *IGNORED) as signals:
+    with ExitStack() as bound, trio.open_signal_receiver(*STOPPING, *hung_up, *IGNORED) as signals:
         # Signals drain from here on: whoever reads that the daemon is ready may stop it at once.
         opening = Opening(
             start.reading.places,

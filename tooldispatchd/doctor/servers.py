@@ -78,6 +78,7 @@ def _offering(catalog: Catalog, binding: Binding, answer: Line, took_ms: float) 
     if missing:
         health, advice = Health.WRONG, "correct the names in tools and profiles, or update the server"
         said = f"up, and without tools that the configuration names: {', '.join(missing)}"
+        said = "; ".join([said, *warnings])
     elif warnings:
         health, said = Health.WARNING, f"{said}; {'; '.join(warnings)}"
     elif not tools:

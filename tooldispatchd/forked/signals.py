@@ -3,13 +3,22 @@
 import signal
 from typing import Final
 
-IGNORED: Final = (signal.SIGUSR1, signal.SIGUSR2)
+STOPPING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGXCPU, signal.SIGPWR)
+"""They ask for an end: of a service manager, a terminal, a limit of processor time, a power supply."""
+
+IGNORED: Final = (
+    *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGSYS),
+    # SIGSTKFLT, for which Python 3.11 has no name.
+    16,
+    *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
+)
 """They mean nothing to the daemon, and by default they would end it at once."""
 
 RESET_SIGNALS: Final = (
     *(signal.SIGPIPE, signal.SIGXFSZ),
     *IGNORED,
-    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD),
+    *STOPPING,
+    *(signal.SIGHUP, signal.SIGCHLD),
 )
 """Python ignores the first two, the daemon the next, and its children would inherit that; the others may have been
 ignored by the parent of the daemon (nohup, a shell's background job), and a program must be able to be told to end."""

@@ -20,7 +20,8 @@ _NAME: Final = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?")
 # IPv6; what it is exactly, the resolver says. A zone (RFC 9844) is an interface's name.
 _ADDRESS: Final = re.compile(r"(?=.*:)[0-9a-fA-F:.]{2,45}(%[0-9A-Za-z._~-]{1,32})?")
 _WITH_BODY: Final = frozenset({307, 308})
-_TO_GET: Final = frozenset({301, 302, 303})
+SEE_OTHER: Final = 303
+_TO_GET: Final = frozenset({301, 302, SEE_OTHER})
 
 
 class Origin(NamedTuple):
@@ -110,7 +111,8 @@ class Territory:
     def redirected(self, method: str, at: HttpTarget, status: int, location: str | None) -> HttpTarget | None:
         """Where an answer sends the request on to; None where it is an answer. Raises `WireError` (RFC 9110, 15.4).
 
-        Only 307 and 308 carry a body on. What else redirects would make a GET of a POST.
+        Only 307 and 308 carry a body on; with 303 the answer lies elsewhere, to be got. With 301 and 302 some clients
+        make a GET of a POST and others do not, so that neither is done.
         """
         if location is None or status not in _WITH_BODY | _TO_GET:
             return None
@@ -122,9 +124,9 @@ class Territory:
             raise WireError(
                 f"HTTP {status} to what is not a URL", was_sent=True, extras={"http_status": status}
             ) from None
-        if status in _TO_GET and method not in {"GET", "HEAD"}:
+        if status in _TO_GET and status != SEE_OTHER and method not in {"GET", "HEAD"}:
             raise WireError(
-                f"HTTP {status} to {target.origin}: only 307 and 308 are followed with a {method}",
+                f"HTTP {status} to {target.origin}: only 303, 307 and 308 are followed with a {method}",
                 was_sent=True,
                 extras={"http_status": status},
             )

@@ -19,7 +19,7 @@ import trio
 from tooldispatchd.http.errors import UnansweredError, WireError, question
 from tooldispatchd.http.http1 import USER_AGENT, Http1
 from tooldispatchd.http.network import Files, Proxy, files_of, open_connection, proxy_for
-from tooldispatchd.http.places import HttpTarget, Origin, Territory
+from tooldispatchd.http.places import SEE_OTHER, HttpTarget, Origin, Territory
 from tooldispatchd.http.reach import Reach
 from tooldispatchd.http.reply import HttpReply
 from tooldispatchd.wire.lines import Text
@@ -229,6 +229,10 @@ class HttpWire:
                     extras={"http_status": reply.status},
                 )
             place = onward
+            if reply.status == SEE_OTHER and method != "HEAD":
+                # What the body was sent for is done, and what says of which type it was is said of it alone.
+                method, body = "GET", b""
+                headers = [line for line in headers if not line[0].lower().startswith("content-")]
         raise WireError(
             f"HTTP {reply.status} to {place.origin}: more than {self._max_redirects} redirects in a row",
             was_sent=True,

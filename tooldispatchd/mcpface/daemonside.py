@@ -53,6 +53,7 @@ class DaemonLine(msgspec.Struct):
     # ready, tools_changed
     tools: list[Raw] = []
     instructions: str | None = None
+    warnings: list[str] = []
     capabilities: dict[str, object] = {}
     limits: dict[str, object] = {}
     servers: list[PassedServer] = []
@@ -114,6 +115,8 @@ class DaemonSide:
 
     def __init__(self, client: ClientSide, *, profile: str | None, token: str | None) -> None:
         self.to_daemon: list[bytes] = []
+        self.to_log: list[str] = []
+        """What people should know of the session: the daemon's warnings, and why it refused."""
         self.phase = Phase.NEW
         self.tools: list[Raw] = []
         self.instructions: str | None = None
@@ -129,6 +132,7 @@ class DaemonSide:
         """The daemon's own words for that."""
         self._hello: dict[str, object] = {"profile": profile, "token": token}
         self._hellos = 0
+        self._warnings: list[str] = []
         self._is_reopening = False
         self._settled: list[Callable[[], None]] = []
         self._waiting: list[tuple[ClientRequest, Callable[[ClientRequest], None]]] = []
@@ -274,6 +278,9 @@ class DaemonSide:
     def _take_ready(self, line: DaemonLine) -> None:
         self.phase, self.tools, self.instructions = Phase.OPEN, line.tools, line.instructions
         self.capabilities, self.servers = line.capabilities, line.servers
+        if line.warnings != self._warnings:
+            self._warnings = line.warnings
+            self.to_log += line.warnings
         bound = line.limits.get("line")
         if isinstance(bound, int) and bound > 0:
             self._max_line_bytes = bound
@@ -289,6 +296,7 @@ class DaemonSide:
         kept = {name: value for name, value in members(text).items() if name not in _ENVELOPE}
         self.phase, self._refusal = Phase.REFUSED, line.detail or "the daemon refused the session"
         self._fault = Raw(msgspec.json.encode(kept))
+        self.to_log.append(self._refusal)
         self._settle()
 
     def _settle(self) -> None:

@@ -97,6 +97,11 @@ class Face:
         return self._daemon.to_daemon
 
     @property
+    def to_log(self) -> list[str]:
+        """What is to be logged; drained by the caller."""
+        return self._daemon.to_log
+
+    @property
     def wake_at(self) -> float:
         """When `wake` is to be called."""
         return math.inf if self.is_over else self._alarms.next_at

@@ -149,8 +149,11 @@ class StdioRelay:
                 self._listening.discard(each.ticket)
         for line in self._face.to_daemon:
             self._channel.put(line)
+        for warning in self._face.to_log:
+            tell(f"warning: {warning}")
         self._face.to_client.clear()
         self._face.to_daemon.clear()
+        self._face.to_log.clear()
         if self._has_ended_input and not self._open and not self._has_ended_requests:
             self._has_ended_requests = True
             self._channel.end()

@@ -36,7 +36,8 @@ class UnreachableError(Exception):
 
 
 def tell(what: str) -> None:
-    """Write a line to stderr, if it is open."""
+    """Write a line to stderr, if it is open; what a terminal would obey is not in it."""
+    what = "".join(each if each.isprintable() else "\ufffd" for each in what)
     with suppress(OSError):
         # A shell may have closed it; print would use our stdout in its place.
         if sys.stderr is not None:

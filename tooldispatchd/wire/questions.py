@@ -2,7 +2,7 @@
 
     asked ──▶ answered        by `ask_resp` or `approve_resp` with the same id, once
       └─────▶ withdrawn       who asked waits no more; an answer that still comes is ignored
-      └─────▶ closed          the session is over: who asked is told None
+      └─────▶ closed          the session is ending: who asked is told None, and nobody is asked any more
 
 Ids are the daemon's own and are never used again, so that a late answer reaches nobody else.
 """
@@ -108,7 +108,7 @@ class Questions:
             told(None)
 
     def _may_open(self, kind: str) -> bool:
-        return kind in self._machine.asked.answers and not self._machine.is_gone
+        return kind in self._machine.asked.answers and self._machine.accepts
 
     def _has_room_for(self, turns: tuple[Hashable, Hashable] | None) -> bool:
         left = MAX_QUESTIONS - len(self)

@@ -56,6 +56,8 @@ EVENTS: Final[frozenset[str]] = frozenset(EventKind)
 VALUE: Final = "value"
 SERVERS: Final = "servers"
 
+# Beside a fault that answers a request which was asked for a kind of content.
+_AS_JSON: Final = Beside(None, kind=ContentKind.JSON)
 DUPLICATE: Final = Fault(Code.DUPLICATE_ID, "this id is in flight already; the first request is unharmed")
 
 
@@ -123,7 +125,7 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     @property
     def wants_more(self) -> bool:
         """Whether its answers are not plain."""
-        return self.meta or self.value or self.details or self.content is not None
+        return self.meta or self.value or self.details or self.content is not None or self.max_output is not None
 
 
 def _asked_in(hello: Hello) -> Asked:
@@ -238,9 +240,13 @@ class SessionMachine:
         elif refused.id in self.live:
             self.outgoing.append(fault_line(DUPLICATE, line=line, line_id=refused.id, agent=refused.agent))
         else:
-            content = refused.fault.content()
-            answer = _answer(refused.form, refused.id, content, is_error=True, fault=True, agent=refused.agent)
-            self.outgoing.append(answer)
+            content, beside = refused.fault.content(), NOTHING_BESIDE
+            if refused.has_kind or self.asked.content:
+                beside = _AS_JSON
+            form, agent = refused.form, refused.agent
+            self.outgoing.append(
+                _answer(form, refused.id, content, is_error=True, fault=True, agent=agent, beside=beside)
+            )
 
     def start(self, request: Request) -> None:
         """A call that does not end at once is in flight from here on, until `answer`."""
@@ -288,7 +294,9 @@ class SessionMachine:
             self.outgoing.append(ServerNote(server, method, params, self.agent))
 
     def reply_fault(self, request: Request, fault: Fault) -> None:
-        self.reply(request, fault.content(), is_error=True, fault=True)
+        """Answer a request that becomes no call."""
+        kind = body_of(request).content or self.asked.content
+        self.reply(request, fault.content(), is_error=True, fault=True, beside=_AS_JSON if kind else NOTHING_BESIDE)
 
 
 def body_of(request: Request) -> ShortReq:

@@ -1,29 +1,14 @@
 """What the plans of tools share."""
 
-from collections.abc import Sequence
-
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.agent.fakes import PATIENCE_S, Agent, HeldPlan, open_runtime, small_catalog
+from tests.agent.fakes import PATIENCE_S, Agent, BusyCheckers, HeldPlan, open_runtime, small_catalog
 from tooldispatchd.agent.calls.plans import shaped
-from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.outcome import Unread, UnreadableError
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.schemas import ACCEPT
-from tooldispatchd.checkers.pool import Buffer
-from tooldispatchd.checkers.worker import Work
 from tooldispatchd.wire.faults import Code, Fault
-
-
-class BusyCheckers:
-    """Checkers that are never done."""
-
-    async def run(
-        self, work: Work, arguments: bytes, payload: Buffer | Sequence[Buffer], *, turns: Turns
-    ) -> tuple[bytes, bytearray, bytearray]:
-        await trio.sleep_forever()
-        raise AssertionError("it sleeps for ever")
 
 
 def unreadable(error: UnreadableError) -> Fault:

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.agent.fakes import Agent, HeldPlan, answer, code_of, fault_of, open_runtime, small_catalog
+from tests.agent.fakes import Agent, BusyCheckers, HeldPlan, answer, code_of, fault_of, open_runtime, small_catalog
 from tooldispatchd.agent.session.host import TURN
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.stages import Reason
@@ -213,3 +213,16 @@ async def test_no_session_opens_in_a_daemon_that_drains(autojump_clock: MockCloc
         await hasty.call("1", "echo", input=1)
         assert code_of(await hasty.hear()) == "draining"
         await hasty.end_input()
+
+
+async def test_the_check_of_an_input_is_within_the_limit_of_its_call(autojump_clock: MockClock) -> None:
+    held = HeldPlan(limit_s=5.0)
+    async with open_runtime(small_catalog(), held, checkers=BusyCheckers()) as runtime:
+        agent = Agent(runtime)
+        since = trio.current_time()
+        # The line is light, and what is in it is not.
+        await agent.call("1", "held", input=[0] * 20_000)
+        fault = fault_of(await agent.hear())
+        assert (fault["error"], fault["limit_ms"], fault["ran"], held.started) == ("timeout", 5_000, "no", [])
+        assert trio.current_time() - since == pytest.approx(5.0)
+        await agent.end_input()

@@ -236,6 +236,34 @@ async def test_equal_calls_under_way_are_one(autojump_clock: MockClock) -> None:
             await agent.end_input()
 
 
+async def test_nobody_waits_for_an_equal_call_in_the_queue_of_another_profile(autojump_clock: MockClock) -> None:
+    shared = Caching(is_joined=True, is_shared=True)
+    held, elsewhere = HeldPlan(), HeldPlan()
+    async with caching(held, shared, queues=("one",)) as runtime:
+        governed(runtime, elsewhere, CallPolicy(caching=shared), ToolIdentity(lambda: ("1",), "s"))
+        runtime.plans("other", compile_plans)["held"] = elsewhere
+        queued, others = Agent(runtime), [Agent(runtime), Agent(runtime)]
+        await queued.call("busy", "held", input="busy")
+        await queued.call("queued", "held", input=1)
+        for agent in others:
+            await agent.say({"__port": "hello", "profile": "other"})
+            await agent.hear()
+            await agent.call("1", "held", input=1)
+            await wait_all_tasks_blocked()
+        # The second joined the first, which runs.
+        assert (held.started, elsewhere.started) == (["busy"], ["1"])
+        elsewhere.finish("1")
+        for agent in others:
+            assert await agent.hear() == answer("1")
+            await agent.end_input()
+        held.finish("busy")
+        assert await queued.hear() == answer("busy")
+        held.finish("queued")
+        assert await queued.hear() == answer("queued")
+        assert len(runtime.state.flights) == 0
+        await queued.end_input()
+
+
 @pytest.mark.parametrize("outcome", [BROKEN, Answer("no", is_error=True)])
 async def test_what_came_of_the_first_holds_for_all_that_joined_it(
     autojump_clock: MockClock, outcome: Answer | Fault

@@ -26,6 +26,7 @@ CONFIG = "\n".join(
         server("broken", "dies_at_start"),
         server("off", "echo", "enabled = false"),
         server("parent", "grandchild"),
+        server("lively", "lively", "call_s = 1.5", "reset_timeout_on_progress = true"),
         '[mcp.docs]\nurl = "http://127.0.0.1:1/mcp"',
         f"[mcp]\nkit = {command(NAMED, 'kit', 'open', 'shut', 'lock', tools=['open'], deny=['lock'])}",
         '[tools.first]\ninline = "id"\ntype = "string -> string"',
@@ -36,6 +37,14 @@ CONFIG = "\n".join(
         tool("echo", 'name = "echo"', mcp='"results"'),
         tool("given", 'name = "echo"', "output_schema = { type = 'integer' }", mcp='"results"'),
         tool("taken", 'name = "echo"', "input_schema = { type = 'object', required = ['result'] }", mcp='"results"'),
+        tool("quoted", 'type = "{result: {content: [json]}} -> json"', 'name = "echo"', mcp='"results"'),
+        tool(
+            "unquoted",
+            'type = "{result: {content: [json]}} -> json"',
+            'name = "echo"',
+            "repair = false",
+            mcp='"results"',
+        ),
         tool("down", 'type = "{} -> string"', mcp='"broken"'),
         tool("bare", mcp='"broken"'),
         tool("lacking", mcp='"results"'),
@@ -63,6 +72,8 @@ CONFIG = "\n".join(
         '[agents.off]\nmcp = ["off"]',
         '[agents.slow]\ntools = ["brief", "long", "plain"]',
         '[agents.child]\ntools = ["child"]',
+        '[agents.quoted]\ntools = ["quoted", "unquoted"]',
+        '[agents.lively]\nmcp = ["lively"]',
         '[agents.piped]\ntools = ["piped"]',
         '[agents.leaking]\ntools = ["leaking"]',
     ]
@@ -112,6 +123,15 @@ def test_what_breaks_a_declared_type_is_told_on_both_sides(agent: Agent) -> None
     assert code_of(agent.ask("number", {"more": 1})) == "invalid_input"
     assert code_of(agent.ask("number", said("four"))) == "invalid_output"
     assert code_of(agent.ask("number", result(structuredContent="4"))) == "invalid_output"
+
+
+def test_json_in_quotes_is_taken_for_what_it_holds_unless_the_table_says_otherwise(agent: Agent) -> None:
+    agent.hello("quoted")
+    quoted = {"result": '{"content":"[{\\"type\\":\\"text\\",\\"text\\":\\"4\\"}]"}'}
+    assert agent.ask("quoted", quoted)["content"] == "4"
+    answer = agent.ask("unquoted", quoted)
+    assert code_of(answer) == "invalid_input"
+    assert "this text holds JSON" in json.loads(answer["content"])["violations"][0]["message"]
 
 
 def test_an_error_of_the_server_is_passed_on_unchecked(agent: Agent) -> None:
@@ -236,6 +256,11 @@ def test_a_tool_may_have_longer_than_its_server_and_then_the_connection_is_dead(
     answer = agent.ask("long", {"sleep_s": 5})
     assert (code_of(answer), json.loads(answer["content"])["limit_ms"]) == ("timeout", 2000)
     assert code_of(agent.ask("long", {})) == "connection_dead"
+
+
+def test_progress_begins_the_servers_limit_anew_where_its_table_says_so(agent: Agent) -> None:
+    agent.hello("lively")
+    assert agent.ask("lively:echo", {})["content"] == "at last"
 
 
 # --- chains ---

@@ -14,13 +14,13 @@ from tests.catalog.forms.constraints import ENTRIES, OPENAI_STRICT, Schema, part
 from tests.catalog.forms.random_schemas import OBJECTS, soup
 from tests.catalog.random_types import TYPES, declarations, values_of
 from tests.examples import examples
-from tooldispatchd.catalog.forms.drafts import subschemas
-from tooldispatchd.catalog.forms.form import FORMS, render
+from tooldispatchd.catalog.forms.form import CUTS, FORMS, render
 from tooldispatchd.catalog.forms.merging import types_of
-from tooldispatchd.catalog.forms.rendered import MAX_NOTE, MAX_NOTES
+from tooldispatchd.catalog.forms.rendered import MAX_NOTE, MAX_NOTES, Rendered
 from tooldispatchd.catalog.forms.rewriting import MAX_PARTS
 from tooldispatchd.catalog.meanings import to_schema
 from tooldispatchd.catalog.offered import Offered, show_schema
+from tooldispatchd.catalog.schemakeywords import subschemas
 from tooldispatchd.catalog.schemas import SchemaError, compile_check
 
 # Python takes a second for a schema of 2,500 properties.
@@ -47,7 +47,11 @@ def shown_by(form: str, entry: dict[str, object]) -> Schema:
 
 
 def check_constraints(form: str, schema: Schema) -> None:
-    rendered = render(form, tool(schema), "t")
+    for cut in CUTS:
+        check_rendered(form, cut(form, tool(schema), "t"))
+
+
+def check_rendered(form: str, rendered: Rendered) -> None:
     jsonschema.Draft202012Validator(ENTRIES[form]).validate(rendered.entry)
     assert len(rendered.notes) <= MAX_NOTES + 1
     assert all(0 < len(note) <= MAX_NOTE for note in rendered.notes)
@@ -66,8 +70,9 @@ def check_constraints(form: str, schema: Schema) -> None:
 
 
 def check_soundness(form: str, schema: Schema, value: object) -> None:
-    shown = shown_by(form, render(form, tool(schema), "t").entry)
-    assert compile_check(shown).is_valid(value), (schema, shown, value)
+    for cut in CUTS:
+        shown = shown_by(form, cut(form, tool(schema), "t").entry)
+        assert compile_check(shown).is_valid(value), (schema, shown, value)
 
 
 @given(TYPES, declarations())

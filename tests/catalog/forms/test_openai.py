@@ -57,6 +57,11 @@ def test_a_schema_of_strict_mode_is_shown_as_it_is_and_strict(schema: Schema) ->
     assert shown(schema) == {"parameters": schema, "strict": True}
 
 
+def test_a_schema_with_look_around_is_not_strict() -> None:
+    schema = closed({"to": {"type": "string", "pattern": "^(?!a)"}})
+    assert shown(schema) == {"parameters": schema, "strict": False}
+
+
 def test_an_object_without_properties_says_in_strict_mode_that_none_is_required() -> None:
     empty: Schema = {"type": "object", "properties": {}, "additionalProperties": False}
     schema = closed({"a": empty, "b": {"type": "array", "items": empty}})

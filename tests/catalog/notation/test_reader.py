@@ -391,7 +391,7 @@ def test_a_server_has_every_key_that_it_has_in_a_configuration() -> None:
           url: "https://docs.example/mcp" transport: "http" headers: { "X-Team": "docs" } hosts: ["login.example"]
           token: "t" token_env: "T" token_file: "t" auth: "oauth" ca: "ca.pem" cert: "c.pem" key: "c.key" private: true
           oauth: { grant: "client_credentials" client_id: "x" client_secret_env: "S" scopes: ["read"] }
-          output_check: "warn" reset_timeout_on_progress: true max_call_s: 600
+          output_check: "warn" reset_timeout_on_progress: true max_call_s: 600 repair: false
           protocol: "2025-06-18" on_timeout: "cancel" restart: "backoff" shared: true lazy: true trace: true
           mcp_resources: true command: "x" args: [] env: {} cwd: "." tools: [a] allow: [a] deny: [b] prefix: "d"
           enabled: false meta: true handshake_s: 5 call_s: 5

@@ -122,10 +122,10 @@ def test_a_multipart_form_is_read_back_as_it_was() -> None:
 
 def test_a_file_may_say_its_name_and_its_media_type() -> None:
     made = template({"url": URL, "multipart": {"f": "${parameters.f}"}}, "f")
-    value = {"base64": "aGk=", "filename": 'a"\r\nb.txt', "media_type": "text/x-a"}
+    value = {"base64": "aGk=", "filename": 'a"\r\nb\x00\x7f.txt', "media_type": "text/x-a"}
     request = built(made, {"f": value})
     assert request.media_type is not None
-    assert parts_of(request.media_type, request.body) == [("f", "a%22%0D%0Ab.txt", "text/x-a", b"hi")]
+    assert parts_of(request.media_type, request.body) == [("f", "a%22%0D%0Ab%00%7F.txt", "text/x-a", b"hi")]
 
 
 def test_a_list_is_several_parts() -> None:

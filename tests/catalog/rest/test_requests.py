@@ -56,6 +56,26 @@ def test_an_entry_of_a_query_has_a_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("spec", "style"),
+    [
+        ({"url": f"{URL}/?p=${{parameters.p}}"}, "form*"),
+        ({"url": f"{URL}/?p=${{parameters.p}}"}, "deepObject"),
+        ({"url": f"{URL}/?p=${{parameters.p}}"}, "brackets"),
+        ({"url": f"{URL}/${{parameters.p}}"}, "matrix*"),
+        ({"url": URL, "headers": {"P": "${parameters.p}"}}, "simple*"),
+        ({"url": URL, "cookies": {"p": "${parameters.p}"}}, "form*"),
+        ({"url": URL, "method": "POST", "form": {"p": "${parameters.p}"}}, "form*"),
+    ],
+)
+def test_a_field_that_is_sent_by_its_own_name_has_one(spec: dict[str, object], style: str) -> None:
+    made = template({**spec, "styles": {"p": style}}, "p")
+    with pytest.raises(UnsendableError) as refused:
+        made.build({"p": {"a": 1, "": 2}})
+    assert refused.value.pointer == "/p"
+    assert made.build({"p": {"a": 1, "": None}})
+
+
+@pytest.mark.parametrize(
     "value",
     ["", ".", "..", "../admin", "a/../b", "a\\..\\b", "./a", "a/.", "..\\", "/..", []],
 )

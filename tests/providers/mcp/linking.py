@@ -39,10 +39,12 @@ class Inbox:
     async def take_chunk(self, chunk: bytes) -> None:
         raise AssertionError(chunk)
 
-    async def take(self, message: bytes | msgspec.Raw) -> None:
+    async def take(self, message: bytes | msgspec.Raw, number: int | None = None) -> None:
         self.messages.append(bytes(message))
         read = read_message(message)
         if read is not None:
+            if read.id is None and isinstance(read.error, msgspec.Raw) and number is not None:
+                read.id = number
             self.take_message(read)
 
     def take_message(self, message: Incoming) -> None:
@@ -94,7 +96,7 @@ class BusyInbox(Inbox):
         self.share = Memory(1 << 40, let_go=self.let_go.append).share(None)
         self.views: list[memoryview] = []
 
-    async def take(self, message: bytes | msgspec.Raw) -> None:
+    async def take(self, message: bytes | msgspec.Raw, number: int | None = None) -> None:
         self.views.append(memoryview(message))
         self._tell()
         await trio.sleep_forever()

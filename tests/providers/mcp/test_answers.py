@@ -375,3 +375,51 @@ async def test_headers_that_do_not_match_ask_for_a_new_list_once() -> None:
     await asked.answers.take_chunk(mismatch % number)
     assert len(asked.more) == 1
     assert isinstance(asked.outcomes[1], Fault)
+
+
+PARSE_ERROR = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n'
+UNKNOWN_METHOD = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}\n'
+
+
+async def test_an_error_without_an_id_says_nothing_where_several_calls_wait() -> None:
+    asked = Asked()
+    await asked.answers.take_chunk(PARSE_ERROR)
+    assert (asked.outcomes, asked.answers.ignored) == ({}, 1)
+    for number in (2, 3):
+        asked.answers.pending.take(number)
+    # This is what a server says of a notification that it does not know.
+    await asked.answers.take_chunk(UNKNOWN_METHOD)
+    assert asked.outcomes == {}
+    await asked.answers.take_chunk(PARSE_ERROR)
+    assert list(asked.outcomes) == [1]
+
+
+@pytest.mark.parametrize("size", [3, MAX_LIGHT_BYTES])
+async def test_a_byte_order_mark_before_a_message_is_no_part_of_it(size: int) -> None:
+    asked = Asked()
+    text = "x" * size
+    line = f'{{"id":1,"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}'.encode()
+    await asked.answers.take(b"\xef\xbb\xbf" + line)
+    await asked.answers.take_chunk(b"\xef\xbb\xbf" + OUTPUT.splitlines(keepends=True)[0])
+    assert sorted(asked.outcomes) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (b'done{"id":9,"result":{}}', 'done{"id":9,"result":{}}'),
+        (b'DEBUG got {"id":1,"method":"tools/call"', 'DEBUG got {"id":1,"method":"tools/call"'),
+        (b'{"id":1,"params":NaN,"method":"tools/call"}', '{"id":1,"params":NaN,"method":"tools/call"}'),
+        (b"key is " + b"s" * 100, "key is ..."),
+    ],
+)
+async def test_a_line_that_is_no_message_is_remembered_for_the_calls_that_wait(line: bytes, shown: str) -> None:
+    asked = Asked()
+    call = asked.answers.pending.get(1)
+    assert isinstance(call, PendingCall)
+    assert asked.answers.noise_since(call) == ""
+    await asked.answers.take_chunk(line + b"\n")
+    assert asked.outcomes == {}
+    assert asked.answers.noise_since(call) == f'it wrote a line that is no message: "{shown}"'
+    call.skipped = asked.answers.skipped
+    assert asked.answers.noise_since(call) == ""

@@ -64,9 +64,11 @@ async def test_a_number_that_comes_back_as_a_string_is_matched() -> None:
         assert await session.text() == "matched"
 
 
-async def test_an_answer_with_a_null_id_is_ignored() -> None:
+async def test_an_error_without_an_id_is_the_answer_of_the_only_call() -> None:
     async with settled(misbehaving("null_id")) as session:
-        assert await session.text() == "at last"
+        outcome = await session.call()
+        assert isinstance(outcome, Fault)
+        assert (outcome.code, outcome.extras["rpc_code"]) == (Code.TOOL_FAILED, -32700)
 
 
 async def test_a_batch_is_taken_apart() -> None:
@@ -89,7 +91,8 @@ async def test_lines_that_cannot_be_read_are_skipped_and_counted() -> None:
         ('{"id":ID,"result":null}', "its result is not an object"),
         ('{"id":ID,"result":[1]}', "its result is not an object"),
         ('{"id":ID}', "neither a result nor an error"),
-        ('{"id":ID,"result":{"content":"text"}}', "its content is not a list"),
+        ('{"id":ID,"result":{"structuredContent":{"mean":NaN}}}', 'a line that is no message: "{"id":'),
+        ('{"result":{"structuredContent":{"mean":NaN}},"id":ID}', "a line that is no message"),
         ('{"id":ID,"result":{"resultType":"input_required"}}', "cannot be read"),
         ('{"id":ID,"error":{"code":-32602,"message":"Unknown tool"}}', "Unknown tool (code -32602)"),
         ('{"id":ID,"error":"bad"}', "an error that cannot be read"),

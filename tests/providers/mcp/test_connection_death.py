@@ -24,6 +24,7 @@ from tests.providers.mcp.connecting import (
 )
 from tooldispatchd.calls.connection import ConnectionState
 from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ContentKind
 
@@ -111,6 +112,33 @@ async def test_a_call_that_expires_marks_the_connection_dead_for_all_others() ->
         assert outcome.code is Code.CONNECTION_DEAD
         assert outcome.extras["reason"] == "a call took longer than 1.5 s"
         assert expired.outcomes == []
+        await session.end()
+
+
+async def test_a_call_that_expires_soon_after_its_progress_leaves_the_connection_open() -> None:
+    async with settled(misbehaving("progress", call_s=30)) as session:
+        told = trio.Event()
+        call = begin(
+            session.connection,
+            ECHO,
+            b'{"before":[{"progress":1}],"hold":1}',
+            Waiting().done,
+            update=lambda _: told.set(),
+        )
+        assert isinstance(call, PendingCall)
+        session.connection.flush()
+        await told.wait()
+        session.connection.expire(call)
+        assert session.connection.state is ConnectionState.OPEN
+
+
+async def test_the_end_of_a_connection_tells_of_a_line_that_was_no_message() -> None:
+    async with settled(misbehaving("raw", call_s=1.5)) as session:
+        call, _ = session.start(line="oops", id=0)
+        assert await session.text(line='{"id":ID,"result":{}}') == ""
+        session.connection.expire(call)
+        said = 'it wrote a line that is no message: "oops"'
+        assert (call.noise, session.fault().extras["reason"]) == (said, f"a call took longer than 1.5 s; {said}")
         await session.end()
 
 

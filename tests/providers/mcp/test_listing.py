@@ -304,6 +304,6 @@ async def test_no_checker_looks_at_a_tool_that_nobody_wants() -> None:
 
 async def test_why_a_tool_is_left_out_is_kept_by_its_name_and_the_first_reason_counts() -> None:
     listing = Listing(SERVER, SHARE, IN_PLACE)
-    for raw in (listed("broken", inputSchema=None), listed("broken"), listed("good"), listed("good")):
+    for raw in (listed("broken", inputSchema=7), listed("broken"), listed("good"), listed("good")):
         await listing.add(raw)
-    assert listing.left_out == {"broken": "its inputSchema is not an object that can be read"}
+    assert listing.left_out == {"broken": "its inputSchema takes no object: it is no object itself"}

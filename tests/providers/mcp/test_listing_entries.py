@@ -2,6 +2,10 @@
 
 import msgspec
 import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
 
 from tests.providers.mcp.linking import SHARE
 from tests.providers.mcp.listings import SERVER, listed
@@ -72,24 +76,58 @@ async def test_a_schema_is_read_by_the_draft_that_it_names_and_else_by_the_newes
 
 
 @pytest.mark.parametrize(
-    "schema",
+    ("schema", "place"),
     [
-        {"$schema": "https://schemas.example/own-dialect.json"},
-        {"properties": {"x": {"$ref": "#/$defs/missing"}}},
-        {"type": 7},
-        {"properties": []},
-        {"properties": {"x": {"pattern": "("}}},
+        ({"$schema": "https://schemas.example/own-dialect.json"}, "/$schema"),
+        ({"properties": {"x": {"$ref": "#/$defs/missing"}}}, "/properties/x/$ref"),
+        ({"properties": {"x": {"type": 7}}}, "/properties/x/type"),
+        ({"properties": 7}, "/properties"),
+        ({"properties": {"x": {"pattern": "("}}}, "/properties/x/pattern"),
+        ({"properties": {"x": {"pattern": "^(?!a)"}}}, "/properties/x/pattern"),
     ],
 )
-async def test_a_schema_that_is_broken_disables_its_tool_alone(schema: dict[str, object]) -> None:
+async def test_a_schema_that_cannot_be_checked_in_full_is_one_warning_that_names_the_place(
+    schema: dict[str, object], place: str
+) -> None:
     listing = Listing(SERVER, SHARE, IN_PLACE)
     await listing.add(listed("search", inputSchema={"type": "object", **schema}))
     await listing.add(listed("other", outputSchema=schema))
     await listing.add(listed("good"))
-    assert list(listing.tools) == ["good"]
+    assert list(listing.tools) == ["search", "other", "good"]
+    assert not listing.tools["search"].input.is_valid(7)
     first, second = listing.all_warnings()
-    assert first.startswith("tool 'search' is left out: its inputSchema is broken: ")
-    assert second.startswith("tool 'other' is left out: its outputSchema is broken: ")
+    assert first.startswith(f"tool 'search': not checked are its inputSchema at {place} (")
+    assert second.startswith(f"tool 'other': not checked are its outputSchema at {place} (")
+
+
+async def test_the_warning_comes_with_a_tool_that_another_connection_has_read() -> None:
+    first, second = Listing(SERVER, SHARE, IN_PLACE), Listing(SERVER, SHARE, IN_PLACE)
+    for listing in (first, second):
+        await listing.add(listed("search", inputSchema={"properties": {"x": {"pattern": "(?=a)"}}}))
+    assert first.tools["search"] is second.tools["search"]
+    assert first.all_warnings() == second.all_warnings() != []
+
+
+async def test_what_is_left_out_is_told_before_what_is_not_checked() -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    for at in range(30):
+        await listing.add(listed(f"t{at}", inputSchema={"type": "object", "properties": 7, "title": str(at)}))
+    await listing.add(listed("no", inputSchema={"type": "string"}))
+    assert len(listing.tools) == 30
+    why = 'its inputSchema takes no object: its root is of type "string"'
+    assert listing.all_warnings()[0] == f"tool 'no' is left out: {why}"
+    assert listing.all_warnings()[-1] == "10 more warnings"
+
+
+@pytest.mark.parametrize("schema", [None, {}, [], True, {"properties": {"x": {"type": "integer"}}}])
+async def test_an_input_without_a_type_is_an_object(schema: object) -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    await listing.add(listed("search", inputSchema=schema))
+    await listing.add(Raw(b'{"name":"bare","title":7,"description":["x"]}'))
+    assert listing.tools["search"].input_schema["type"] == "object"
+    assert not listing.tools["search"].input.is_valid([1])
+    assert (listing.tools["bare"].input_schema, listing.tools["bare"].title) == ({"type": "object"}, None)
+    assert listing.all_warnings() == []
 
 
 @pytest.mark.parametrize(
@@ -109,11 +147,33 @@ async def test_a_schema_that_lies_elsewhere_disables_its_tool_and_is_never_fetch
     await listing.add(listed("search", inputSchema={"type": "object", **schema}))
     await listing.add(listed("other", outputSchema=schema))
     await listing.add(listed("good"))
-    assert list(listing.tools) == ["good"]
-    assert listing.all_warnings() == [
-        f"tool 'search' is left out: its inputSchema refers to {place}, which is never fetched",
-        f"tool 'other' is left out: its outputSchema refers to {place}, which is never fetched",
-    ]
+    assert list(listing.tools) == ["other", "good"]
+    assert listing.left_out == {"search": f"its inputSchema refers to {place}, which is never fetched"}
+    # Nobody needs an output's schema to call the tool.
+    first, second = listing.all_warnings()
+    assert first == f"tool 'search' is left out: its inputSchema refers to {place}, which is never fetched"
+    assert second.startswith("tool 'other': not checked are its outputSchema at /")
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2**70) | st.floats() | st.sampled_from(["object", "#", "(?=a)", "x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "properties", "items", "$ref", "pattern", "not", "x"]), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(ANY_JSON, ANY_JSON)
+def test_any_schemas_are_those_of_a_tool_or_say_why_nobody_can_call_it(source: object, target: object) -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    trio.run(listing.add, listed("any", inputSchema=source, outputSchema=target))
+    why = listing.left_out.get("any", "")
+    assert (why == "") is ("any" in listing.tools)
+    assert why == "" or why.startswith(
+        ("its inputSchema takes no object: ", "its inputSchema is broken: the schema unfolds")
+    )
 
 
 async def test_any_keyword_of_the_newest_draft_may_stand_in_a_schema() -> None:

@@ -242,8 +242,8 @@ def test_a_server_that_refuses_the_handshake_and_the_last_probe_fails_with_both_
 # --- HTTP ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_probe_has_all_the_time_of_the_handshake_over_http() -> None:
-    assert sent(http()).limit_s is None
+def test_the_probe_has_three_seconds_over_http_too() -> None:
+    assert sent(http()).limit_s == 3
 
 
 @pytest.mark.parametrize("number", [400, 404, 405, 406, 415, 422, 202])
@@ -272,10 +272,12 @@ def test_a_broken_network_is_a_failure() -> None:
     assert failed(negotiation) == NegotiationFailure("connection refused")
 
 
-def test_silence_over_http_is_a_failure() -> None:
+def test_silence_over_http_is_followed_by_a_handshake_and_by_the_older_way() -> None:
     negotiation = http()
     negotiation.timed_out()
-    assert failed(negotiation).why == "it did not answer server/discover"
+    assert (sent(negotiation).method, sent(negotiation).limit_s) == ("initialize", None)
+    negotiation.refused(status(405))
+    assert isinstance(relinked(negotiation), Older)
 
 
 def test_a_link_that_ends_over_http_is_a_failure() -> None:

@@ -130,7 +130,7 @@ async def test_five_redirects_are_followed_and_no_more() -> None:
 async def test_a_post_does_not_become_a_get() -> None:
     async with calling_at(leads("/end", 302), {"method": "POST"}) as (caller, _):
         fault = await caller.fault()
-    assert "only 307 and 308 are followed with a POST" in fault.detail
+    assert "only 303, 307 and 308 are followed with a POST" in fault.detail
 
 
 # --- what is sent again ---

@@ -60,11 +60,11 @@ class AgentCall(Call):
     """
 
     __slots__ = (
-        "_asked_room",
         "_calls",
         "_updates",
         "_waiting",
         "asked_kind",
+        "asked_room",
         "bytes_in",
         "is_renamed",
         "job",
@@ -92,7 +92,7 @@ class AgentCall(Call):
         self.job: Job | None = None
         self.input = body.input
         self.turn = body.turn
-        self._asked_room = room_of(body)
+        self.asked_room = room_of(body)
         self.stored: StoredOutput | None = None
         self.bytes_in = 0 if isinstance(body.input, UnsetType) else len(body.input)
         # Another tool stands in its own one's place, which happens once.
@@ -132,12 +132,12 @@ class AgentCall(Call):
     def room(self) -> float:
         """How many bytes of an answer there is room for, as the request and the budget have it."""
         budget = self.context.budget
-        return self._asked_room if budget is None else min(self._asked_room, budget.room(self.turn))
+        return self.asked_room if budget is None else min(self.asked_room, budget.room(self.turn))
 
     @property
     def room_limit(self) -> str:
         """What leaves no more room than that."""
-        return "budget" if self.room < self._asked_room else "window"
+        return "budget" if self.room < self.asked_room else "window"
 
     def was_read(self) -> Fault | None:
         return self._calls.was_read(self)

@@ -52,9 +52,11 @@ def answer_at_once(
         content = plan.now(body.input, dropped)
     except Exception as error:  # noqa: BLE001  # guard: a defect in one call is that call's fault alone
         content = session.incident(body.name, error)
-    if content is HEAVY:
-        return False
     machine, kind = session.machine, wanted_kind(body, session.machine)
+    most = machine.asked.max_output
+    if content is HEAVY or (most is not None and isinstance(content, str) and utf8_size(content) > most):
+        # Inline tools have no effects: the call runs anew, by the steps of its plan.
+        return False
     outcome: Outcome = ran_at_once(content) if isinstance(content, Fault) else Answer(content)
     outcome = in_kind(outcome, kind, part_bytes)
     result, job = outcome, None

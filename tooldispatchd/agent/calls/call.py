@@ -99,7 +99,7 @@ class _Read(Step):
         assert plan is not None
         if raw is not None and not plan.read.is_light(raw):
             assert isinstance(raw, Raw)
-            return call.aside(partial(self._check, call, plan.read, raw))
+            return call.aside(partial(self._check, call, plan.read, raw), limit_s=plan.limit_s)
         return self.read_light(call) or call.was_read()
 
     @staticmethod
@@ -116,8 +116,7 @@ class _Read(Step):
 
     @staticmethod
     async def _check(call: "Call", read: Reader, raw: Raw) -> Fault | None:
-        context = call.context
-        line = await context.checking.read(read, raw, call.dropped, turns=context.turns)
+        line = await call.context.checking.read(read, raw, call.dropped, turns=call.context.turns)
         if isinstance(line, Fault):
             return line
         call.line, call.input = line, None
@@ -139,28 +138,13 @@ class Plan:
     call of one that is `in_background` becomes a job; of one that `may_ask_for_job` those whose input asks for it.
     """
 
+    # fmt: off
     __slots__ = (
-        "definition",
-        "filter_updates",
-        "gives_json",
-        "in_background",
-        "is_read_first",
-        "kind",
-        "limit_s",
-        "may_ask_for_job",
-        "name",
-        "now",
-        "offered",
-        "provider",
-        "read",
-        "reads_again",
-        "rendered",
-        "starts_agents",
-        "steps",
-        "takes_place",
-        "tally",
-        "tells_end",
+        "as_shown", "definition", "filter_updates", "gives_json", "in_background", "is_read_first", "kind", "limit_s",
+        "may_ask_for_job", "name", "now", "offered", "provider", "read", "reads_again", "rendered", "starts_agents",
+        "steps", "takes_place", "tally", "tells_end",
     )
+    # fmt: on
 
     def __init__(
         self, offered: Offered, *, kind: str, limit_s: float, read: Reader, provider: str | None = None
@@ -168,13 +152,13 @@ class Plan:
         self.name, self.offered = offered.name, offered
         # Its entries in lists of tools and what they could not say, by form and name.
         self.rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
-        self.kind = kind
-        self.provider = provider or kind
+        self.kind, self.provider = kind, provider or kind
         self.takes_place = self.gives_json = True
         self.starts_agents = self.in_background = self.may_ask_for_job = False
         self.limit_s, self.read = limit_s, read
         self.now: Now | None = None
         self.tally: ToolTally | None = None
+        self.as_shown: tuple[Plan, ...] | None = None  # see `showing`
         self.steps: tuple[Step, ...] = (READ, OWN_PLACE)
         # Whether one of them looks at the input when the tool has had it; whether none comes before that is read, and
         # an agent that ends a call early is told what its tool said at that.
@@ -280,6 +264,7 @@ class Call:
         "grace",
         "halt",
         "has_begun",
+        "has_waited",
         "id",
         "input",
         "leave_queue",
@@ -307,10 +292,8 @@ class Call:
     ) -> None:
         self.context = context
         self.above = above
-        self.machine = CallMachine(trio.current_time(), allowed_s)
-        self.id, self.name = call_id, name
-        self.traceparent = traceparent
-        self.wanted = AS_JSON
+        self.machine, self.id, self.name = CallMachine(trio.current_time(), allowed_s), call_id, name
+        self.traceparent, self.wanted = traceparent, AS_JSON
         self.plan: Plan | None = None
         self.approval: Approval | None = None
         self.input: Raw | UnsetType | None = None
@@ -321,7 +304,7 @@ class Call:
         self.halt: Callable[[Reason], None] | None = None
         self.grace: Grace | None = None
         self.queued_at, self.tries = 0.0, 1
-        self.has_begun = False  # in this try
+        self.has_begun = self.has_waited = False  # in this try, and for its turn
         self.lookup: CallLookup | None = None
         # Where it waits and that is no gate: takes it out of there.
         self.leave_queue: Callable[[], object] | None = None
@@ -396,9 +379,8 @@ class Call:
 
     def enter(self, event: CallEvent, limit_s: float, *, since: float | None = None) -> None:
         """Go on to a state in which the call may stay for `limit_s` seconds from `since` (now) on."""
-        machine = self.machine
-        machine.apply(event)
-        self._arm(machine.allow(limit_s, trio.current_time() if since is None else since))
+        self.machine.apply(event)
+        self._arm(self.machine.allow(limit_s, trio.current_time() if since is None else since))
 
     def _arm(self, when: float) -> None:
         self._drop_entry()
@@ -406,10 +388,13 @@ class Call:
             self._entry = self.context.timer.add(when, self)
 
     def expire(self) -> None:
-        """The deadline has passed."""
+        """The deadline has passed, unless it was put off."""
         self._entry = None
-        self.stop(*self.machine.timeout(self.name, self.doing))
-        self.context.channel.flush()
+        if trio.current_time() < self.machine.ends_at:
+            self._arm(self.machine.ends_at)
+        else:
+            self.stop(*self.machine.timeout(self.name, self.doing))
+            self.context.channel.flush()
 
     def is_at(self, gate: Container[object]) -> bool:
         """As `CallAbove.is_at`."""
@@ -434,8 +419,7 @@ class Call:
     @property
     def _since(self) -> float:
         """From when on its tool's limit counts."""
-        ran_at = self.machine.ran_at
-        return self.queued_at if ran_at is None else ran_at
+        return self.queued_at if self.machine.ran_at is None else self.machine.ran_at
 
     def advance(self) -> None:
         """Take the steps that are left, and start its tool; where a step has it wait, `run` comes with its turn."""
@@ -457,14 +441,16 @@ class Call:
     def wait(self) -> None:
         """Its turn has not come."""
         assert self.plan is not None
+        self.has_waited = True
         self.enter(CallEvent.WAIT, self.plan.limit_s, since=self._since)
 
     def aside(
-        self, run: Callable[[], Awaitable[Outcome | None]], *, given: Outcome | None = None
+        self, run: Callable[[], Awaitable[Outcome | None]], *, given: Outcome | None = None, limit_s: float = math.inf
     ) -> Literal[Waits.ASIDE] | Fault:
         """Run a step's task, which is cancelled where the call ends before; with None from it the call goes on.
 
-        On the way back, with the outcome `given` so far, a call that ran runs still: so it ends with the task.
+        A check is within the call's own limit, `limit_s`; what has another one is given none. On the way back, with
+        the outcome `given` so far, a call that ran runs still.
         """
         # One that runs is counted among those in flight, and a stage with its chain.
         asides = None if self.is_running or self.request is not self else self.context.asides
@@ -487,24 +473,23 @@ class Call:
             if self.has_ended:
                 return
             if ended is None:
-                self.go_on()
+                self.go_on(since)
             else:
                 self.finish(ended)
 
-        ran_at = self.machine.ran_at
+        ran_at, since = self.machine.ran_at, self._since if limit_s < math.inf else None
         if self.is_running and ran_at is not None:
-            # Its tool's limit is over with its tool; what its agent allows is not.
             self.halt = lambda _reason: scope.cancel()
-            self._arm(self.machine.allow(math.inf, ran_at))
+            self._arm(self.machine.allow(limit_s, ran_at))
         else:
             self.leave_queue = scope.cancel
-            self.enter(CallEvent.WAIT, math.inf)
+            self.enter(CallEvent.WAIT, limit_s, since=since)
         self.spawn(run_within)
         return ASIDE
 
-    def go_on(self) -> None:
-        """What it did aside is done: take the steps that are left. Its limit counts from now."""
-        self.queued_at = trio.current_time()
+    def go_on(self, since: float | None = None) -> None:
+        """What it did aside is done: take the steps that are left. Its limit counts from now, or has `since`."""
+        self.queued_at = trio.current_time() if since is None else since
         self.context.starter.start(self)
 
     def begin(self) -> None:
@@ -512,7 +497,8 @@ class Call:
         plan, ran_at = self.plan, self.machine.ran_at
         assert plan is not None
         self.has_begun = True
-        self.enter(CallEvent.START, plan.limit_s, since=ran_at)
+        # Where it did not wait for its turn, that was its request's: the check of its input is within the limit.
+        self.enter(CallEvent.START, plan.limit_s, since=ran_at or (None if self.has_waited else self.queued_at))
         if ran_at is None:
             self.started()
         plan.start(self)

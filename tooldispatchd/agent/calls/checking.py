@@ -5,8 +5,10 @@ bytes that its provider gets, an output as the JSON string that stands in the an
 functions that take bytes and give bytes run in the checker's process.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, Protocol
 
 import msgspec
@@ -16,7 +18,8 @@ from tooldispatchd.agent.faults import too_large
 from tooldispatchd.calls.content import AnswerHead, of_json, of_parts, read_answer, written
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.outcome import Answer, Outcome, Unread, UnreadableError
-from tooldispatchd.calls.violations import fault_of
+from tooldispatchd.calls.violations import fault_at, fault_of
+from tooldispatchd.catalog.jsontexts import JsonTexts
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.schemas import ACCEPT, Check, check_of, is_light, light_size
 from tooldispatchd.catalog.templates import text_of
@@ -48,14 +51,18 @@ class Now(Protocol):
         """The content, or a `Fault`."""
 
 
-def admit(check: Check, value: object, dropped: list[str] | None = None) -> object:
+def admit(check: Check, value: object, dropped: list[str] | None = None, *, repairs: bool = False) -> object:
     """An input that is not valid as it stands: the value without its needless nulls where it is valid so, or a `Fault`.
 
-    It is changed in place. A value that is valid is not to be brought here.
+    With `repairs` also with the JSON in its texts in their place. It is changed in place. A value that is valid is not
+    to be brought here.
     """
     mended = check.mend(value)
     if not mended or not check.is_valid(value):
-        return fault_of(Code.INVALID_INPUT, check, value)
+        texts = JsonTexts(check, value)
+        if not (repairs and texts.are_meant):
+            return fault_at(Code.INVALID_INPUT, texts.put_back())
+        value = texts.value
     if dropped is not None:
         dropped += mended
     return value
@@ -75,13 +82,20 @@ class Reader:
 
     `missing` is what a missing input means, UNSET where it means nothing. A `wrapped` tool is shown to models as
     `{"input": …}`, so an object whose only key is `input` is unwrapped; one whose input is null alone, and so may be
-    missing, is shown as an empty record, and takes that. `as_text` says that the provider takes text.
+    missing, is shown as an empty record, and takes that. `as_text` says that the provider takes text, `repairs` that a
+    text may hold the array or the object that the schema wants.
     """
 
-    __slots__ = ("_missing", "as_text", "check", "wrapped")
+    __slots__ = ("_missing", "as_text", "check", "repairs", "wrapped")
 
-    def __init__(self, check: Check, *, missing: object, wrapped: bool, as_text: bool = False) -> None:
+    named: Mapping[str, str] = MappingProxyType({})
+    """Names of an object's members that stand for others."""
+
+    def __init__(
+        self, check: Check, *, missing: object, wrapped: bool, as_text: bool = False, repairs: bool = False
+    ) -> None:
         self.check = check
+        self.repairs = repairs
         self.wrapped = wrapped
         self.as_text = as_text
         self._missing = missing
@@ -110,7 +124,9 @@ class Reader:
             elif not value and self._missing is None:
                 value = None
         try:
-            return value if self.check.is_valid(value) else admit(self.check, value, dropped)
+            if self.check.is_valid(value):
+                return value
+            return admit(self.check, value, dropped, repairs=self.repairs)
         except RecursionError:
             return TOO_DEEP
 
@@ -123,6 +139,10 @@ class Reader:
             return self.encode(value)
         except RecursionError:
             return TOO_DEEP
+
+    def naming(self, named: Mapping[str, str]) -> "Reader":
+        """The same with these names; itself where there are none."""
+        return NamingReader(self, self._missing, named) if named else self
 
     @property
     def is_unit(self) -> bool:
@@ -141,6 +161,30 @@ class Reader:
     def is_light(self, raw: Raw | UnsetType) -> bool:
         """Whether the input may be read in the dispatch thread; else `checking.Checking.read` is for it."""
         return isinstance(raw, UnsetType) or is_light(raw, self.check)
+
+
+class NamingReader(Reader):
+    """A reader that first gives the members of an object the names that theirs stand for."""
+
+    __slots__ = ("named",)
+
+    def __init__(self, reader: Reader, missing: object, named: Mapping[str, str]) -> None:
+        as_text, repairs = reader.as_text, reader.repairs
+        super().__init__(reader.check, missing=missing, wrapped=reader.wrapped, as_text=as_text, repairs=repairs)
+        self.named = named
+
+    def __call__(self, raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> object:
+        """As of any other; what cannot be read is told as there."""
+        with suppress(RecursionError, DecodeError, UnicodeDecodeError):
+            value = None if isinstance(raw, UnsetType) else _decode(raw)
+            if type(value) is dict:
+                raw = Raw(_encode({self._own_name(name, value): member for name, member in value.items()}))
+        return super().__call__(raw, dropped)
+
+    def _own_name(self, name: str, value: dict[str, object]) -> str:
+        """The name that a member's name stands for, unless that is there too."""
+        own = self.named.get(name, name)
+        return name if own in value else own
 
 
 def compile_now(read: Reader, run: Callable[[object], object], tool: DeclaredTool, max_content_bytes: int) -> Now:
@@ -201,6 +245,8 @@ class InputJob(msgspec.Struct, frozen=True):
     wrapped: bool
     is_unit: bool
     as_text: bool
+    repairs: bool
+    named: dict[str, str] = {}
 
 
 class OutputJob(msgspec.Struct, frozen=True):
@@ -255,7 +301,8 @@ class Checking:
 
     async def read(self, reader: Reader, raw: Raw, dropped: list[str], *, turns: Turns) -> bytearray | Fault:
         """An input that is checked, as its provider gets it; `dropped` as a `Reader` has it."""
-        job = InputJob(reader.check.text, reader.wrapped, reader.is_unit, reader.as_text)
+        how = (reader.wrapped, reader.is_unit, reader.as_text, reader.repairs, dict(reader.named))
+        job = InputJob(reader.check.text, *how)
         try:
             reply, line, _ = await self._checkers.run(read_input, _write(job), memoryview(raw), turns=turns)
         except CheckerError as error:
@@ -333,8 +380,9 @@ def read_input(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     job = msgspec.msgpack.decode(arguments, type=InputJob)
     dropped: list[str] = []
     missing = None if job.is_unit else UNSET
-    reader = Reader(check_of(job.schemas), missing=missing, wrapped=job.wrapped, as_text=job.as_text)
-    line = reader.line(Raw(payload), dropped)
+    how = {"wrapped": job.wrapped, "as_text": job.as_text, "repairs": job.repairs}
+    reader = Reader(check_of(job.schemas), missing=missing, **how)
+    line = reader.naming(job.named).line(Raw(payload), dropped)
     if isinstance(line, Fault):
         return _write(CheckVerdict(fault=line)), b""
     return _write(CheckVerdict(dropped=dropped)), line

@@ -29,7 +29,7 @@ from tooldispatchd.agent.programs.programs import Lent, Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.calls.outcome import Outcome, Unread, Update
-from tooldispatchd.calls.stages import Reason
+from tooldispatchd.calls.stages import CallState, Reason
 from tooldispatchd.catalog.callgraph import agents_started, default_call_s
 from tooldispatchd.catalog.morphisms import Invoke, StageError
 from tooldispatchd.catalog.offered import Offered
@@ -296,6 +296,8 @@ class McpPlan(Plan):
             wanted=call.wanted,
             origin=call.request,
         )
+        if self._kept.server.max_call_s is not None:
+            request.extend = partial(self._extend, call, self._kept.server.max_call_s)
         if self._kept.server.told:
             request.meta = (request.meta or {}) | call_meta(call)
         outcome = self._kept.start(request)
@@ -313,7 +315,13 @@ class McpPlan(Plan):
             kept.cancel(request, "timeout")
         else:
             kept.expire(request)
+        if request.noise:
+            call.machine.add({"server": kept.server.name, "reason": request.noise})
         call.finish(CANCELLED)
+
+    def _extend(self, call: Call, most_s: float) -> None:
+        if call.machine.state is CallState.RUNNING:
+            call.machine.extend(self.limit_s, trio.current_time(), most_s=most_s)
 
     @staticmethod
     def _finish(call: Call, outcome: Outcome) -> None:
@@ -373,7 +381,7 @@ def listed_plan(
         tags=tags,
         unenforced=unenforced,
     )
-    read = Reader(tool.input, missing={}, wrapped=False)
+    read = Reader(tool.input, missing={}, wrapped=False, repairs=kept.server.repairs)
     plan = McpPlan(runtime, kept, tool, offered=offered, read=read)
     if not (tags or unenforced):
         # Sessions with equal servers share the tool, and so what it looks like in a form.
@@ -396,7 +404,9 @@ def declared_mcp_plan(
     """
     spec = declared.spec
     is_listed = not declared.input_schema
-    read = Reader(tool.input, missing={}, wrapped=False) if is_listed else read_of(declared)
+    repairs = kept.server.repairs if spec.repair is None else spec.repair
+    listed = Reader(tool.input, missing={}, wrapped=False, repairs=repairs)
+    read = listed if is_listed else read_of(declared, repairs=repairs)
     offered = Offered(
         name=declared.name,
         title=declared.title or tool.title,
@@ -432,9 +442,10 @@ def offered_of(tool: DeclaredTool, unenforced: tuple[str, ...] = ()) -> Offered:
     )
 
 
-def read_of(tool: DeclaredTool, *, as_text: bool = False) -> Reader:
-    """How the input of a declared tool is read."""
-    return Reader(tool.input, missing=tool.missing_input, wrapped=tool.wrapped, as_text=as_text)
+def read_of(tool: DeclaredTool, *, as_text: bool = False, repairs: bool | None = None) -> Reader:
+    """How the input of a declared tool is read; whether it `repairs` its own table says, unless it is told."""
+    repairs = bool(tool.spec.repair) if repairs is None else repairs
+    return Reader(tool.input, missing=tool.missing_input, wrapped=tool.wrapped, as_text=as_text, repairs=repairs)
 
 
 def in_mode(plan: Plan, tool: DeclaredTool) -> Plan:

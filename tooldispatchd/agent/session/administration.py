@@ -155,9 +155,11 @@ class RunningDaemon(CountedDaemon, Protocol):
     """`Daemon`, as it is shown and ended."""
 
     started_at: float
-    """In seconds since 1970."""
+    """In seconds since 1970, as the machine's clock said then."""
+    began: float
+    """The same moment on the monotonic clock, which nobody sets."""
     drains_until: float | None
-    """When what still runs is ended; likewise, and None unless it drains."""
+    """When what still runs is ended, on the monotonic clock; None unless it drains."""
 
     @property
     def listening(self) -> tuple[str, ...]: ...

@@ -14,6 +14,7 @@ from enum import Enum
 from time import perf_counter
 from typing import Final
 
+import msgspec
 import trio
 
 from tooldispatchd.agent.calls.call import LARGE_BYTES
@@ -493,7 +494,7 @@ class ChannelHost:
     def _turn_down(self, message: Message | Refused | None) -> int:
         """A line over the channel's limit that ends nothing. It takes a whole turn, which slows who goes on."""
         if isinstance(message, Refused):
-            self._refuse_line(Refused(self._flooded, message.id, message.form, message.agent))
+            self._refuse_line(msgspec.structs.replace(message, fault=self._flooded))
         elif message is not None and not isinstance(message, PongSaid):
             self._state.refused_lines += 1
             self._fault(self._flooded, agent=getattr(message, "agent", None), line_id=id_of(message))

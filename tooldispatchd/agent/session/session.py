@@ -508,6 +508,8 @@ class Session:
         """No more requests: what runs is finished, its jobs are cancelled, then all that it owns is torn down."""
         if self.machine.state is not State.CLOSED:
             self.machine.apply(Event.ENDED)
+            if self._questions is not None:
+                self._questions.close()
             if self.in_flight is not None:
                 self.in_flight.stop(CANCELLED, only_jobs=True)
             self.settle()

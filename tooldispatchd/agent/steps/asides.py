@@ -1,5 +1,6 @@
 """Answers that wait for a step's task on their way back, booked on their channel for as long as they do."""
 
+import math
 from collections.abc import Awaitable, Callable
 
 from tooldispatchd.agent.calls.call import Call
@@ -21,7 +22,7 @@ def aside_with(call: Call, answer: Answer, run: Callable[[], Awaitable[Outcome]]
         finally:
             channel.share.add(-size)
 
-    given = call.aside(run_booked, given=answer)
+    given = call.aside(run_booked, given=answer, limit_s=math.inf if call.plan is None else call.plan.limit_s)
     if given is ASIDE:
         channel.share.add(size)
     return given

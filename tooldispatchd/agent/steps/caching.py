@@ -13,6 +13,7 @@ accent, as file systems do.
 import hashlib
 import secrets
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
@@ -36,6 +37,9 @@ _KEY_BYTES: Final = 32
 _DAEMON: Final = secrets.token_hex(16)
 
 _encode: Final = msgspec.json.Encoder().encode
+
+# What a call waits for that is its session's alone.
+_OF_SESSION: Final = frozenset({StepOrder.OWN_PLACE, StepOrder.STATE})
 
 # What came of a call, and when.
 Landed = tuple[Outcome, float]
@@ -101,7 +105,7 @@ class CacheStep(Step):
         # What a part of another call holds through that one, the first may be waiting for.
         if call.above is not None and key in self._flights:
             return False
-        return not self._flights.enter(key, call)
+        return not self._flights.enter(key, call, partial(_is_joinable, call))
 
     def give(self, call: Call, outcome: Outcome) -> None:
         lookup = call.lookup
@@ -154,6 +158,15 @@ class CacheStep(Step):
         who = None if self._caching.is_shared else (context.profile, context.account.uid, session)
         asked = _encode((who, self._tool.shown(), context.workspace, wanted.kind, wanted.details))
         return hashlib.blake2b(self._digest + asked + line, digest_size=_KEY_BYTES).digest()
+
+
+def _is_joinable(call: Call, first: Call) -> bool:
+    """Whether a call may wait for an equal one: that runs, or waits where the call itself would have to."""
+    if first.is_running or first.context is call.context:
+        return True
+    assert first.plan is not None
+    waits_in = first.plan.steps[first.taken - 1].order
+    return first.context.profile == call.context.profile and waits_in not in _OF_SESSION
 
 
 def digest_of(*parts: object) -> bytes:

@@ -244,11 +244,14 @@ async def encode_anew(call: Call) -> Fault | None:
     raw, context = call.input, call.context
     if raw is None:
         return None
-    if _ANY.is_light(raw):
-        line: bytes | bytearray | Fault = _ANY.line(raw, [])
+    assert call.plan is not None
+    # A hook knows properties by their own names.
+    read = _ANY.naming(call.plan.read.named)
+    if read.is_light(raw):
+        line: bytes | bytearray | Fault = read.line(raw, [])
     else:
         assert isinstance(raw, Raw)
-        line = await context.checking.read(_ANY, raw, [], turns=context.turns)
+        line = await context.checking.read(read, raw, [], turns=context.turns)
     if isinstance(line, Fault):
         return line
     call.input = Raw(bytes(line))

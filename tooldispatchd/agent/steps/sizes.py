@@ -106,6 +106,11 @@ def exceeded(call: AgentCall) -> Fault:
     return Fault(Code.BUDGET_EXCEEDED, EXCEEDED, {"limit": call.room_limit, **kept})
 
 
+def exceeded_window(size: int) -> Fault:
+    """An answer of that size, of a tool that no budget counts, does not fit into what its agent's window has left."""
+    return Fault(Code.BUDGET_EXCEEDED, EXCEEDED, {"limit": "window", "bytes": size})
+
+
 def _fits(call: AgentCall, size: int) -> bool:
     """Whether there is room for so much of an answer; its budget has paid for it then."""
     if size > call.room:

@@ -4,6 +4,7 @@ Those for jobs look only at the session's own calls, and take no place among tho
 stoppable, while its agent has as many calls running as it may.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
@@ -12,11 +13,14 @@ import msgspec
 import trio
 from msgspec import Raw, UnsetType
 
+from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.call import READ, Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.faults import CANCELLED, SHOWN_NAME, queue_full
+from tooldispatchd.agent.steps.sizes import exceeded_window
+from tooldispatchd.calls.content import given_bytes
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
-from tooldispatchd.calls.outcome import Answer
+from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.stages import Reason
 from tooldispatchd.calls.tally import Tallies
 from tooldispatchd.catalog.offered import Offered
@@ -91,7 +95,8 @@ class JobListPlan(JobPlan):
     __slots__ = ()
 
     def start(self, call: Call) -> None:
-        call.finish(_answer({"jobs": call.context.calls.jobs.list()}))
+        answer = _answer({"jobs": call.context.calls.jobs.list()})
+        call.finish(_over_window(call, answer) or answer)
 
 
 def _answer(value: object) -> Answer:
@@ -110,16 +115,38 @@ def _give(call: Call, jobs: Jobs, job: Job) -> None:
     takes_room = crowding is not None and context.channel.crowding(0) is None and jobs.get(job.id) is job
     if crowding is not None and not takes_room:
         call.finish(crowding)
-        return
-    known = jobs.read(job)
-    if takes_room:
-        jobs.forget(job)
-    if job.size <= HEAVY_BYTES:
-        call.finish(_answer(known))
-        return
-    # A text within a text: a checker writes that.
-    checking, turns = context.checking, context.account.turns
-    call.work(partial(checking.quote, _pieces(known), call.wanted.kind, turns=turns))
+    elif job.size <= HEAVY_BYTES:
+        call.finish(_given(call, jobs, job, _answer(jobs.show(job)), takes_room=takes_room))
+    elif job.size > _window(call):
+        call.finish(exceeded_window(job.size))
+    else:
+        call.work(partial(_quoted, call, jobs, job, takes_room=takes_room))
+
+
+async def _quoted(call: Call, jobs: Jobs, job: Job, *, takes_room: bool) -> Outcome:
+    """A text within a text: a checker writes that."""
+    checking, turns = call.context.checking, call.context.account.turns
+    outcome = await checking.quote(_pieces(jobs.show(job)), call.wanted.kind, turns=turns)
+    return outcome if isinstance(outcome, Fault) else _given(call, jobs, job, outcome, takes_room=takes_room)
+
+
+def _given(call: Call, jobs: Jobs, job: Job, answer: Answer, *, takes_room: bool) -> Outcome:
+    """The answer, with which a job that is done is read; or why it does not fit."""
+    refusal = _over_window(call, answer)
+    if refusal is None and job.outcome is not None:
+        job.is_read = True
+        if takes_room and jobs.get(job.id) is job:
+            jobs.forget(job)
+    return refusal or answer
+
+
+def _over_window(call: Call, answer: Answer) -> Fault | None:
+    size = given_bytes(answer, call.wanted.kind)
+    return exceeded_window(size) if size > _window(call) else None
+
+
+def _window(call: Call) -> float:
+    return call.asked_room if isinstance(call, AgentCall) else math.inf
 
 
 def _pieces(known: dict[str, object]) -> list[bytes | bytearray | memoryview]:

@@ -31,7 +31,7 @@ from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.keeper import Keeper, ServerHandle
 from tooldispatchd.providers.mcp.remembered import key_of
-from tooldispatchd.providers.mcp.server import Server
+from tooldispatchd.providers.mcp.server import Server, ServerOffer
 from tooldispatchd.providers.mcp.ways import preload, way_to
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -70,6 +70,7 @@ class SessionServer:
         "name",
         "needed",
         "notes",
+        "planned",
         "prefix",
         "unenforced",
         "use",
@@ -86,6 +87,8 @@ class SessionServer:
         self.kept: ServerHandle | None = None
         # What it says beyond its tools, once it has said something that its agent hears.
         self.notes: ServerNotes | None = None
+        # What the plans of its tools were made of.
+        self.planned: ServerOffer | None = None
         # It may have to wait for the servers before it until it settles.
         self.has_answered = False
         self.is_settled = False
@@ -497,6 +500,7 @@ def server_value(
         resources=bool(is_whole and offered if spec.mcp_resources is None else spec.mcp_resources),
         traced=spec.trace,
         told=spec.meta,
+        repairs=spec.repair is not False,
         warns_of_outputs=spec.output_check == "warn",
         max_call_s=spec.max_call_s if spec.reset_timeout_on_progress else None,
         max_line_bytes=max_content_bytes + ENVELOPE_BYTES,

@@ -1,7 +1,8 @@
 """How one agent is shown its tools: the form of schemas that it asked for, and the names as that form spells them."""
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+from heapq import heapify, heappop, heappush
 from typing import Final, Literal, Protocol, cast
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.calls.sessionchannel import Lookup
 from tooldispatchd.agent.faults import renamed
-from tooldispatchd.catalog.forms.form import FORMS, render, render_open
+from tooldispatchd.catalog.forms.form import CUTS, FORMS, MENDING, own_names
 from tooldispatchd.catalog.spelling import Provider, Separator, Spelling
 from tooldispatchd.catalog.textcalls import prompt_of, read_calls
 from tooldispatchd.wire.faults import Code, Fault
@@ -18,9 +19,14 @@ from tooldispatchd.wire.messages import Parse, Parsed
 
 PLAIN: Final = "plain"
 TEXT: Final = "text"
-# Of one list in a form that must be written anew; a thousand ordinary tools are less. What comes after it is shown with
-# any object as its input: a hostile server's schemas cost the dispatch thread some milliseconds each.
+# Of one list in a form that must be written anew; a thousand ordinary tools are less. Of what is over it the largest
+# are shown in brief, then with the types of their properties, and then with any object as their input.
 MAX_LISTED_BYTES: Final = 1024 * 1024
+# Of the entries that are written to find out which are the largest: a hostile server's schemas cost the dispatch thread
+# some milliseconds each. Those of the smallest schemas come first.
+MAX_WRITTEN_BYTES: Final = 2 * MAX_LISTED_BYTES
+# To know the size of a schema takes so much less time than to write it in a form.
+_WEIGHING: Final = 32
 # What one turn of the loop makes of a list. In the form of Google that takes 6 ms, in the others one.
 RENDERED_BYTES: Final = 8 * 1024
 
@@ -35,6 +41,8 @@ class NamedTools(Protocol):
     def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
 
 
+# A tool's entry in a list, and what that could not say.
+_Entry = tuple[Raw, tuple[str, ...]]
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -68,17 +76,13 @@ class Showing:
 
     def entries(self, form: str, plans: Mapping[str, Plan], listed: Mapping[str, Plan]) -> tuple[list[Raw], list[str]]:
         """Each listed one of the tools as JSON in a form, and a warning for whatever the form cannot express."""
-        entries: list[Raw] = []
-        warnings: list[str] = []
         spelling = self._spelling(form)
         spelling.add(plans)
-        room = MAX_LISTED_BYTES
-        for name, plan in listed.items():
-            shown, notes = _rendered(plan, form, spelling.shown(name), is_open=room <= 0)
-            room -= len(shown)
-            entries.append(shown)
-            warnings += [f"tool {name}: {note}" for note in notes]
-        return entries, warnings
+        entries: list[_Entry] = []
+        for _pause in _fitted([(plan, spelling.shown(name)) for name, plan in listed.items()], form, entries):
+            pass
+        warnings = [f"tool {name}: {note}" for name, (_, notes) in zip(listed, entries, strict=True) for note in notes]
+        return [entry for entry, _ in entries], warnings
 
     def render(self, form: str, plans: Mapping[str, Plan], listed: Mapping[str, Plan]) -> Iterator[None]:
         """Make the entries that a list in a form still needs, with a pause after each `RENDERED_BYTES` of them.
@@ -87,7 +91,7 @@ class Showing:
         """
         spelling = self._spelling(form)
         spelling.add(plans)
-        return _render(((plan, spelling.shown(name)) for name, plan in listed.items()), form, MAX_LISTED_BYTES)
+        return _fitted([(plan, spelling.shown(name)) for name, plan in listed.items()], form, [])
 
     def shown(self, names: Iterable[str], form: str, plans: Mapping[str, Plan]) -> list[str]:
         """The names of some of the tools as a form spells them."""
@@ -100,11 +104,16 @@ class Showing:
 
         What a model was shown wins over a tool of that very name, which it was shown under another.
         """
+        plans = {name: self._as_shown(plan) for name, plan in plans.items()}
         table = dict(plans)
         for spelling in reversed(self._spellings.values()):
             spelling.add(plans)
             table.update((spelling.shown(name), plan) for name, plan in plans.items())
         return table
+
+    def _as_shown(self, plan: Plan) -> Plan:
+        """The plan that takes properties by the names that a list of this session has shown too."""
+        return plan if MENDING.isdisjoint(self._spellings) else _naming_back(plan)
 
     def find(self, name: str, form: str, tools: NamedTools) -> Plan | Fault | Literal[Lookup.HOLD]:
         """Look a name up that was shown, or would be, or is the tool's own."""
@@ -112,7 +121,9 @@ class Showing:
         if tools.is_settled:
             spelling.add(tools.plans)
         found = tools.find(spelling.canonical(name) or name)
-        return renamed(found, name, spelling.shown) if isinstance(found, Fault) else found
+        if isinstance(found, Fault):
+            return renamed(found, name, spelling.shown)
+        return self._as_shown(found) if isinstance(found, Plan) else found
 
     def _spelling(self, form: str) -> Spelling:
         spelling = self._spellings.get(form)
@@ -120,6 +131,16 @@ class Showing:
             # A form has been looked at when it was asked for, and each is a provider's name.
             spelling = self._spellings[form] = Spelling(cast("Provider", form), self._separator)
         return spelling
+
+
+def _naming_back(plan: Plan) -> Plan:
+    """The plan that takes each property that some form does not take by what is shown too; one for all sessions."""
+    if plan.as_shown is None:
+        named = own_names(plan.offered.input_schema)
+        plan.as_shown = (copy(plan),) if named else ()
+        for made in plan.as_shown:
+            made.read, made.now = plan.read.naming(named), None
+    return plan.as_shown[0] if plan.as_shown else plan
 
 
 def prompt_in(form: str | None, tools: list[Raw]) -> str | None:
@@ -134,33 +155,81 @@ def plain_entries(plans: Iterable[Plan]) -> list[Raw]:
 
 def render_plain(plans: Iterable[Plan]) -> Iterator[None]:
     """As `Showing.render`, of a list in the plain form."""
-    return _render(((plan, plan.name) for plan in plans), PLAIN, sys.maxsize)
-
-
-def _render(named: Iterable[tuple[Plan, str]], form: str, room: int) -> Iterator[None]:
-    left = RENDERED_BYTES
-    for plan, name in named:
-        is_there = (form, name) in plan.rendered
-        size = len(_rendered(plan, form, name)[0])
-        room -= size
-        if room <= 0:
-            return
-        left -= 0 if is_there else size
-        if left <= 0:
+    pace = _Pace()
+    for plan in plans:
+        is_there = (PLAIN, plan.name) in plan.rendered
+        size = len(_rendered(plan, PLAIN, plan.name)[0])
+        if not is_there and pace.is_over(size):
             yield
-            left = RENDERED_BYTES
 
 
-def _rendered(plan: Plan, form: str, name: str, *, is_open: bool = False) -> tuple[Raw, tuple[str, ...]]:
-    """The entry and its notes; a plan that many sessions share is rendered once.
+class _Pace:
+    """Counts what one turn makes."""
 
-    `is_open` says nothing of the input, where that has not been rendered yet.
-    """
-    key = (form, name)
+    def __init__(self) -> None:
+        self._left = RENDERED_BYTES
+
+    def is_over(self, size: int) -> bool:
+        """Whether the turn is to end with so much more."""
+        self._left -= size
+        if self._left > 0:
+            return False
+        self._left = RENDERED_BYTES
+        return True
+
+
+def _fitted(named: list[tuple[Plan, str]], form: str, entries: list[_Entry]) -> Iterator[None]:
+    """Add the entries of a list that has `MAX_LISTED_BYTES` at most, with pauses: the largest are cut first."""
+    pace = _Pace()
+    yield from _write(named, form, pace)
+    # What was too much to be written is larger than all that was.
+    cuts = [int((form, name) not in plan.rendered) for plan, name in named]
+    for (plan, name), cut in zip(named, cuts, strict=True):
+        entries.append(_rendered(plan, form, name, cut))
+        if cut and pace.is_over(len(entries[-1][0])):
+            yield
+    over = sum(len(entry) for entry, _ in entries) - MAX_LISTED_BYTES
+    # Its description stays, whatever it is cut to. Of equal ones the last is cut first.
+    sizes = [(len(plan.offered.description) - len(entries[at][0]), -at) for at, (plan, _) in enumerate(named)]
+    heapify(sizes if over > 0 else [])
+    while over > 0 and sizes:
+        at = -heappop(sizes)[1]
+        plan, name = named[at]
+        cuts[at] += 1
+        before, entries[at] = len(entries[at][0]), _rendered(plan, form, name, cuts[at])
+        size = len(entries[at][0])
+        over += size - before
+        if cuts[at] + 1 < len(CUTS):
+            heappush(sizes, (len(plan.offered.description) - size, -at))
+        if pace.is_over(size):
+            yield
+
+
+def _write(named: list[tuple[Plan, str]], form: str, pace: _Pace) -> Iterator[None]:
+    """Write the entries that are not there yet, up to `MAX_WRITTEN_BYTES` with those that are."""
+    new: list[tuple[int, int]] = []
+    there = (plan.rendered.get((form, name)) for plan, name in named)
+    left = MAX_WRITTEN_BYTES - sum(len(entry[0]) for entry in there if entry is not None)
+    for place, (plan, name) in enumerate(named if left > 0 else ()):
+        if (form, name) not in plan.rendered:
+            new.append((len(_encode(plan.offered.input_schema)), place))
+            if pace.is_over(new[-1][0] // _WEIGHING):
+                yield
+    for _, place in sorted(new):
+        if left <= 0:
+            return
+        plan, name = named[place]
+        size = len(_rendered(plan, form, name)[0])
+        left -= size
+        if pace.is_over(size):
+            yield
+
+
+def _rendered(plan: Plan, form: str, name: str, cut: int = 0) -> _Entry:
+    """The entry and its notes, as the function of `CUTS` has it; a plan that many sessions share is rendered once."""
+    key = (f"{form}, cut {cut}" if cut else form, name)
     found = plan.rendered.get(key)
     if found is None:
-        made = render_open(form, plan.offered, name) if is_open else render(form, plan.offered, name)
-        found = Raw(_encode(made.entry)), made.notes
-        if not is_open:
-            plan.rendered[key] = found
+        made = CUTS[cut](form, plan.offered, name)
+        found = plan.rendered[key] = Raw(_encode(made.entry)), made.notes
     return found

@@ -250,7 +250,7 @@ class Toolset:
         """The tools that the server should have and lacks, each with a sentence that says so."""
         lacks = f"server {server.name} does not offer the tool"
         missing = {
-            tool: f"{lacks} {tool}, which the tool {declared} is made of"
+            tool: f"{lacks} {tool}, which the tool {declared} is made of{kept.offer.why_missing(tool)}"
             for tool, declared in server.needed.items()
             if kept.offer.tool(tool) is None
         }
@@ -258,13 +258,14 @@ class Toolset:
             named = (*(server.use.only or ()), *(server.binding.spec.tools or ()))
             usable = kept.offer.tools
             lacking = insisted(named, usable=usable, listed=kept.offer.listed or usable, keeps=server.keeps)
-            missing |= {tool: f"{lacks} {tool}" for tool in lacking}
+            missing |= {tool: f"{lacks} {tool}{kept.offer.why_missing(tool)}" for tool in lacking}
         for tool, detail in missing.items():
             self._log.warning("tool missing", server=server.name, tool=tool, reason=detail)
         return missing
 
     def _offer(self, server: SessionServer, kept: ServerHandle) -> list[str]:
         """Make the plans of the server's own tools; the names of those that others have."""
+        server.planned = kept.offer
         use, prefix = server.use, server.prefix
         if use is None or prefix is None:
             return []
@@ -353,7 +354,9 @@ class Toolset:
         if self.refusal is not None:
             return
         fault = Fault(Code.MISSING_TOOL, detail, {"server": kept.server.name, "tool": tool})
-        self.refusal = propose(fault, nearest(tool, kept.offer.listed or kept.offer.tools))
+        offer = kept.offer
+        usable = [name for name in offer.listed or offer.tools if name not in offer.left_out]
+        self.refusal = fault if tool in offer.left_out else propose(fault, nearest(tool, usable))
 
     def _miss(self, server: SessionServer, fault: Fault) -> None:
         """A server that did not come up is a warning, and a refusal where its tools were named to be offered."""
@@ -504,23 +507,38 @@ class Toolset:
                 return self._not_allowed(name)
             found = self.inner(name)
             return found if isinstance(found, Fault) else self._unknown(name)
-        prefix, tool = split_name(name)
+        prefix = split_name(name)[0]
         for server in self._servers.under(prefix):
-            is_its_own = prefix == server.prefix
-            # What is denied by its name stays so, whatever the server will say. A raw name may be another server's.
-            if (server.is_settled or (is_its_own and prefix)) and self._is_denied(server, tool):
-                return self._not_allowed(name)
-            if not server.is_settled:
-                return HOLD
-            if is_its_own and server.fault is not None:
-                return server.fault
-            if is_its_own and (why := server.why_left_out(tool)) is not None:
-                return tool_left_out(name, why, server=server.name)
+            known = self._find_at(server, name, is_its_own=prefix == server.prefix)
+            if known is not None:
+                return known
         for each in self._profile.disabled:
             binding = self._runtime.setup.catalog.servers[each]
             if prefix == binding.prefix and (fault := why_never(binding)) is not None:
                 return fault
         return HOLD if self._servers.may_become(prefix) else None
+
+    def _find_at(
+        self, server: SessionServer, name: str, *, is_its_own: bool
+    ) -> Plan | Fault | Literal[Lookup.HOLD] | None:
+        """What is known of a tool that may be that server's; None where it has none of this name."""
+        prefix, tool = split_name(name)
+        # What is denied by its name stays so, whatever the server will say. A raw name may be another server's.
+        if (server.is_settled or (is_its_own and prefix)) and self._is_denied(server, tool):
+            return self._not_allowed(name)
+        if not server.is_settled:
+            return HOLD
+        if not is_its_own:
+            return None
+        if server.fault is not None:
+            return server.fault
+        if server.kept is not None and server.planned is not server.kept.offer:
+            # Sessions of a shared server are told of its tools one after the other, and this one has to wait.
+            self._changed(server)
+            if name in self.plans:
+                return self.plans[name]
+        why = server.why_left_out(tool)
+        return None if why is None else tool_left_out(name, why, server=server.name)
 
     def _meant(self, name: str) -> str | Literal[Lookup.HOLD] | None:
         """The one tool that is meant by a name which is none's own; of the tools of servers that are up."""

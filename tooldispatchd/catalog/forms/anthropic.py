@@ -5,16 +5,17 @@ Its schemas are JSON Schema 2020-12 (platform.claude.com, "Define tools"), where
 are looked at). Some of its products refuse references, so there are none. No length of a description is published.
 """
 
-import re
 from typing import Final
 
-from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike, subschemas
+from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike
 from tooldispatchd.catalog.forms.merging import as_object, keep_names
+from tooldispatchd.catalog.forms.propertynames import PROPERTY_NAMES
 from tooldispatchd.catalog.forms.rendered import Notes, Rendered
 from tooldispatchd.catalog.forms.rewriting import rewrite
 from tooldispatchd.catalog.offered import Offered, is_object
+from tooldispatchd.catalog.schemakeywords import subschemas
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NAME: Final = PROPERTY_NAMES["anthropic"]
 _REFUSED: Final = frozenset({"anyOf", "oneOf", "allOf"})
 
 

@@ -4,18 +4,12 @@ Everything here walks with a list of its own, for schemas come from servers; the
 """
 
 import re
-from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tooldispatchd.catalog.forms.rendered import Schema
 from tooldispatchd.catalog.pointers import unescape, unescape_fragment
+from tooldispatchd.catalog.schemakeywords import HOLDING, held, subschemas
 
-_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
-_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-_SINGLES: Final = (
-    *("items", "additionalProperties", "additionalItems", "unevaluatedProperties", "unevaluatedItems"),
-    *("propertyNames", "contains", "contentSchema", "not", "if", "then", "else"),
-)
 _NAMED: Final = re.compile(r"draft-0([4-7])/")
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,5}")
 # Words that mean something in 2020-12 and nothing, or something else, in draft 7.
@@ -25,9 +19,6 @@ _NEWER: Final = frozenset(
         *("minContains", "maxContains"),
     )
 )
-
-# Which of a schema's keywords hold schemas: as values by name, as a list, or one.
-_HOLDING: Final = {**dict.fromkeys(_MAPS, "map"), **dict.fromkeys(_LISTS, "list"), **dict.fromkeys(_SINGLES, "single")}
 
 MAX_READ: Final = 6_000
 """Parts of a schema that are looked at to know whether it may stand as it is: it takes some 5 ms with all checks."""
@@ -47,17 +38,6 @@ def draft_of(schema: Schema) -> int:
     return 2019 if "2019-09" in named else 2020
 
 
-def subschemas(schema: Schema) -> Iterator[Schema]:
-    """A schema and every schema object in it, definitions included, whatever their order."""
-    waiting: list[object] = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            yield node
-            for key in node.keys() & _HOLDING.keys():
-                waiting.extend(_held(_HOLDING[key], node[key]))
-
-
 def is_short(schema: Schema) -> bool:
     """Whether a schema has at most `MAX_READ` parts, so that it may be looked through; no more of them are counted."""
     waiting: list[object] = [schema]
@@ -65,22 +45,14 @@ def is_short(schema: Schema) -> bool:
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
-            for key in node.keys() & _HOLDING.keys():
+            for key in node.keys() & HOLDING.keys():
                 inner = node[key]
                 # Before they are taken: a list may be as long as the whole.
                 parts += len(inner) if isinstance(inner, dict | list) else 1
                 if parts > MAX_READ:
                     return False
-                waiting.extend(_held(_HOLDING[key], inner))
+                waiting.extend(part for _, part in held(key, inner))
     return True
-
-
-def _held(way: str, inner: object) -> Iterable[object]:
-    if isinstance(inner, list):
-        return inner if way != "map" else ()
-    if way == "map":
-        return inner.values() if isinstance(inner, dict) else ()
-    return (inner,) if way == "single" else ()
 
 
 def reads_alike(schema: Schema) -> bool:

@@ -6,13 +6,17 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.forms.anthropic import render_anthropic
-from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, subschemas
+from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short
 from tooldispatchd.catalog.forms.google import render_google
+from tooldispatchd.catalog.forms.merging import as_object, properties_of, types_alone
 from tooldispatchd.catalog.forms.openai import render_openai, render_openai_responses
-from tooldispatchd.catalog.forms.rendered import Notes, Rendered
+from tooldispatchd.catalog.forms.propertynames import PROPERTY_NAMES, shown_properties, with_shown
+from tooldispatchd.catalog.forms.rendered import MAX_NOTES, Notes, Rendered
+from tooldispatchd.catalog.forms.rewriting import Allowance, rewrite
 from tooldispatchd.catalog.names import is_plain, split_name
 from tooldispatchd.catalog.offered import Offered, annotations_in, is_object
 from tooldispatchd.catalog.problems import cut
+from tooldispatchd.catalog.schemakeywords import subschemas
 
 
 def render_plain(tool: Offered, name: str) -> Rendered:
@@ -93,7 +97,15 @@ def render(form: str, tool: Offered, name: str) -> Rendered:
     and noted. One thing is not: `google` cannot describe arrays in an array of anything. The tool's schemas must be
     ones that compile (`compile_check`), which bounds them; rendering a hostile one takes some 10 ms.
     """
-    return _RENDERERS[form](_named(form, tool), name)
+    return _render(form, tool, name, tool.input_schema)
+
+
+def _render(form: str, tool: Offered, name: str, described: dict[str, object]) -> Rendered:
+    """The tool with its input as a schema describes it that says as much as its own, or less."""
+    notes = Notes()
+    shown = with_shown(form, described, notes, tool.input_schema)
+    rendered = _RENDERERS[form](_named(form, msgspec.structs.replace(tool, input_schema=shown)), name)
+    return Rendered(rendered.entry, (*notes.phrases(), *rendered.notes)[:MAX_NOTES])
 
 
 def _named(form: str, tool: Offered) -> Offered:
@@ -103,6 +115,37 @@ def _named(form: str, tool: Offered) -> Offered:
         return tool
     shown = "".join(each if each.isprintable() else " " for each in cut(own, MAX_OWN_NAME))
     return msgspec.structs.replace(tool, description=f"{shown}: {tool.description}" if tool.description else shown)
+
+
+MENDING: Final = frozenset(PROPERTY_NAMES)
+"""The forms that show some properties by other names than their own."""
+
+
+def own_names(schema: dict[str, object]) -> dict[str, str]:
+    """What each property is called by its tool that some form shows by another name, by that name."""
+    return {shown: name for name, shown in shown_properties(schema).items()}
+
+
+IN_BRIEF: Final = "its input is described in brief: the list is too long"
+# Each property of an ordinary tool with its type, and a line about the first hundred: some 15 KiB of JSON at most.
+BRIEF: Final = Allowance(parts=300, chars=8 * 1024, text=80)
+
+
+def render_brief(form: str, tool: Offered, name: str) -> Rendered:
+    """A tool as `render` shows it, less said of its input, and nothing of its output; its note says so."""
+    return _in_brief(form, tool, name, as_object(rewrite(tool.input_schema, Notes(), BRIEF), Notes()))
+
+
+def render_terse(form: str, tool: Offered, name: str) -> Rendered:
+    """As `render_brief`, with no more than the types of the input's properties."""
+    brief = as_object(rewrite(tool.input_schema, Notes(), BRIEF), Notes())
+    types = {key: types_alone(one) for key, one in properties_of(brief).items()}
+    return _in_brief(form, tool, name, {**brief, "properties": types})
+
+
+def _in_brief(form: str, tool: Offered, name: str, described: dict[str, object]) -> Rendered:
+    rendered = _render(form, msgspec.structs.replace(tool, output_schema=None), name, described)
+    return Rendered(rendered.entry, (IN_BRIEF,))
 
 
 NOT_DESCRIBED: Final = "its input is not described: the list is too long"
@@ -117,3 +160,7 @@ def render_open(form: str, tool: Offered, name: str) -> Rendered:
         tool, input_schema={"type": "object", "properties": {}}, output_schema=None, annotations=None
     )
     return Rendered(_RENDERERS[form](_named(form, bare), name).entry, (NOT_DESCRIBED,))
+
+
+CUTS: Final = (render, render_brief, render_terse, render_open)
+"""How a tool is shown, less and less said of its input."""

@@ -7,7 +7,6 @@ else; an array has `items`. A function without parameters has no `parameters`. N
 """
 
 import json
-import re
 from collections import deque
 from typing import Final
 
@@ -21,13 +20,14 @@ from tooldispatchd.catalog.forms.merging import (
     schema_at,
     types_of,
 )
+from tooldispatchd.catalog.forms.propertynames import PROPERTY_NAMES
 from tooldispatchd.catalog.forms.rendered import Notes, Path, Rendered, Schema
 from tooldispatchd.catalog.forms.rewriting import rewrite
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.problems import cut
 
 # Published of a declaration's parameters; the names deeper within are not restricted.
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_NAME: Final = PROPERTY_NAMES["google"]
 _ALL: Final = ("string", "number", "boolean", "object", "array", "null")
 _FORMATS: Final = {
     "string": frozenset({"date-time"}),

@@ -55,6 +55,15 @@ def types_of(schema: Schema) -> list[str]:
     return [said] if isinstance(said, str) else []
 
 
+def types_alone(schema: Schema) -> Schema:
+    """A rewritten schema with its types, those of its alternatives and of its items, and nothing else."""
+    options = options_of(schema)
+    known = all(types_of(option) for option in options)
+    types = types_of(schema) or list(dict.fromkeys(kind for option in options for kind in types_of(option) if known))
+    alone: Schema = {"type": spelled(types)} if types else {}
+    return alone | ({"items": types_alone(schema_at(schema, "items"))} if "items" in schema else {})
+
+
 def spelled(types: list[str]) -> object:
     return types[0] if len(types) == 1 else types
 

@@ -9,11 +9,13 @@ from collections.abc import Collection
 from copy import deepcopy
 from typing import Final
 
-from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike, subschemas
+from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short, reads_alike
 from tooldispatchd.catalog.forms.merging import as_object, options_of, properties_of, schema_at, types_of
 from tooldispatchd.catalog.forms.rendered import Notes, Rendered, Schema, cut_description
 from tooldispatchd.catalog.forms.rewriting import rewrite
+from tooldispatchd.catalog.matching import looks_around
 from tooldispatchd.catalog.offered import Offered, is_object
+from tooldispatchd.catalog.schemakeywords import subschemas
 
 MAX_DESCRIPTION: Final = 1_024
 
@@ -167,6 +169,9 @@ def _is_part(node: Schema) -> bool:
     if any(key in node and not (isinstance(node[key], list) and node[key]) for key in ("anyOf", "enum")):
         return False
     if "format" in node and node["format"] not in _FORMATS:
+        return False
+    if looks_around(str(node.get("pattern", ""))):
+        # The API refuses the whole request.
         return False
     if "array" in types and not isinstance(node.get("items"), dict):
         return False

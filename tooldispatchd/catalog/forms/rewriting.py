@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from tooldispatchd.catalog.forms.drafts import draft_of, find
 from tooldispatchd.catalog.forms.merging import alternatives, lost, merge, spelled
 from tooldispatchd.catalog.forms.rendered import Notes, Path, Schema
+from tooldispatchd.catalog.problems import cut
 
 # A model reads all of it before every turn: 1,000 parts are some 10,000 tokens. Rewriting them takes 3 ms, or 8.
 MAX_PARTS: Final = 1_000
@@ -42,9 +43,20 @@ _DROPPED: Final = (
 )
 
 
-def rewrite(schema: Schema, notes: Notes) -> Schema:
+class Allowance(NamedTuple):
+    """How much may be said of a schema: parts, characters of all texts, and those of one title or description."""
+
+    parts: int = MAX_PARTS
+    chars: int = MAX_CHARS
+    text: int = MAX_CHARS
+
+
+WHOLE: Final = Allowance()
+
+
+def rewrite(schema: Schema, notes: Notes, allowance: Allowance = WHOLE) -> Schema:
     """The schema in the keywords above, every value that it admits still admitted."""
-    rewritten = _Rewriting(notes).part(schema, _Place(schema, (), 0))
+    rewritten = _Rewriting(notes, allowance).part(schema, _Place(schema, (), 0))
     return {} if rewritten is None else rewritten
 
 
@@ -62,10 +74,9 @@ class _Place(NamedTuple):
 class _Rewriting:
     """One schema's way; every method that gives a `Schema | None` gives None for what admits nothing."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: Notes, allowance: Allowance) -> None:
         self._notes = notes
-        self._parts = MAX_PARTS
-        self._chars = MAX_CHARS
+        self._most, self._parts, self._chars = allowance, allowance.parts, allowance.chars
         self._weighed = MAX_WEIGHED
         self._referred = MAX_REFERRED
         self._is_over = False
@@ -88,7 +99,9 @@ class _Rewriting:
         listed += [node["properties"]] if isinstance(node.get("properties"), dict) else []
         if not self._pay(1 + sum(map(len, listed))):
             if not self._is_over:
-                self._notes.add("what is in", place.path, f"and more is left open: all is over {MAX_PARTS} parts")
+                self._notes.add(
+                    "what is in", place.path, f"and more is left open: all is over {self._most.parts} parts"
+                )
             self._is_over = True
             return {}
         if "$id" in node:
@@ -134,6 +147,7 @@ class _Rewriting:
         for keyword in ("title", "description"):
             text = node.get(keyword)
             if isinstance(text, str):
+                text = cut(text, self._most.text)
                 if self._say(len(text)):
                     kept[keyword] = text
                 else:

@@ -17,6 +17,7 @@ from typing import Final, TypeGuard
 
 import msgspec
 
+from tooldispatchd.catalog.matching import why_unmatched
 from tooldispatchd.catalog.names import free_name
 from tooldispatchd.catalog.openapi.apidocument import (
     ApiDocument,
@@ -28,7 +29,7 @@ from tooldispatchd.catalog.openapi.apidocument import (
     text_of,
 )
 from tooldispatchd.catalog.pointers import unescape, unescape_fragment
-from tooldispatchd.catalog.schemas import MAX_PATTERN, MAX_PATTERNS, SchemaError, bound_schema, compile_check
+from tooldispatchd.catalog.schemas import MAX_PATTERNS, SchemaError, bound_schema, compile_check
 from tooldispatchd.catalog.unfolding import MAX_UNFOLDED, UnfoldError, unfold
 from tooldispatchd.catalog.violations import validator_of
 
@@ -271,11 +272,7 @@ class Conversion:
     def _is_pattern(self, pattern: str) -> bool:
         """Whether a pattern can be matched in linear time."""
         if pattern not in self._patterns:
-            try:
-                compile_check({"pattern": pattern})
-                self._patterns[pattern] = len(pattern) <= MAX_PATTERN
-            except SchemaError:
-                self._patterns[pattern] = False
+            self._patterns[pattern] = why_unmatched(pattern) is None
         return self._patterns[pattern]
 
 

@@ -7,6 +7,7 @@ stands (`id_query`). What a request cannot say of an optional parameter leaves t
 import re
 from typing import Final
 
+from tooldispatchd.catalog.names import MAX_FIELD, field_name
 from tooldispatchd.catalog.openapi.apidocument import (
     MAX_QUOTED,
     ApiDocument,
@@ -22,9 +23,6 @@ from tooldispatchd.catalog.openapi.security import Supplied
 from tooldispatchd.catalog.problems import cut
 from tooldispatchd.catalog.speckinds import HEADER_NAME_PATTERN
 
-# As the strictest provider takes names of properties (Anthropic's reference of tools).
-MAX_FIELD: Final = 64
-_NOT_IN_FIELD: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _DOTS: Final = frozenset((".", ".."))
 _TEMPLATED: Final = re.compile(r"\{([^{}]+)\}")
 # What else stands in a name's braces: how it is written, a pattern.
@@ -122,7 +120,7 @@ class RequestDraft:
 
     def add(self, name: str, schema: object, *, is_required: bool, suffix: str) -> str:
         """Another field of the input; returns its name there."""
-        field = wanted = _NOT_IN_FIELD.sub("_", name).strip("_-")[:MAX_FIELD] or suffix
+        field = wanted = field_name(name) or suffix
         number = 1
         if field in self.properties:
             field = wanted = f"{wanted[: MAX_FIELD - len(suffix) - 1]}_{suffix}"

@@ -12,7 +12,7 @@ import msgspec
 from tooldispatchd.catalog.pointers import escape
 from tooldispatchd.catalog.rest.declared import UnsendableError
 from tooldispatchd.catalog.rest.placeholders import Parameters, ParameterSlot, Parts, lone_slot, parse_parts, slots_of
-from tooldispatchd.catalog.rest.styles import encode, is_empty, joined, query_entries, style_of
+from tooldispatchd.catalog.rest.styles import encode, is_empty, joined, query_entries, style_for
 from tooldispatchd.catalog.restspecs import RestSpec
 
 KINDS: Final = ("body", "form", "multipart", "text", "octets")
@@ -22,9 +22,8 @@ _MULTIPART: Final = "multipart/form-data"
 _OCTETS: Final = "application/octet-stream"
 # In the place of a field or an item that is left out.
 _LEFT_OUT: Final = object()
-# WHATWG HTML, 4.10.22.8: what would end a part's head or the quotes in it.
-_ESCAPES: Final = {'"': "%22", "\r": "%0D", "\n": "%0A"}
-_UNQUOTABLE: Final = re.compile(r'["\r\n]')
+# WHATWG HTML, 4.10.22.8: what would end a part's head or the quotes in it; and the other signs of control.
+_UNQUOTABLE: Final = re.compile(r'["\x00-\x1f\x7f]')
 _MEDIA_TYPE: Final = re.compile(r"[!#-'*+.^_`|~0-9A-Za-z-]+/[ -~]+")
 _FILE_KEYS: Final = frozenset({"base64", "filename", "media_type"})
 
@@ -163,7 +162,8 @@ def _form(fields: Sequence[tuple[str, Parts]], styles: Mapping[str, str], values
         if any(is_empty(values.get(each.name)) for each in slots_of(parts)):
             continue
         if slot is not None:
-            entries += query_entries(name, values[slot.name], style_of(styles.get(slot.name), "query"))
+            value = values[slot.name]
+            entries += query_entries(name, value, style_for(slot.name, value, styles, "query"))
         else:
             entries.append(f"{name}={encode(_joined(parts, values))}")
     # Where a form has a blank, it is written as this sign (WHATWG URL, 5.2).
@@ -225,4 +225,4 @@ def _part_of(name: str, value: object, pointer: str, *, is_file: bool) -> _Part:
 
 
 def _quoted(text: str) -> str:
-    return _UNQUOTABLE.sub(lambda found: _ESCAPES[found[0]], text)
+    return _UNQUOTABLE.sub(lambda found: f"%{ord(found[0]):02X}", text)

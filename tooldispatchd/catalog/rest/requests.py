@@ -36,7 +36,7 @@ from tooldispatchd.catalog.rest.styles import (
     joined,
     path_text,
     query_entries,
-    style_of,
+    style_for,
 )
 from tooldispatchd.catalog.restspecs import AnnotationsSpec, RestSpec
 from tooldispatchd.catalog.specs import ToolSpec
@@ -111,7 +111,7 @@ class RequestTemplate:
             value = values.get(part.name)
             if is_empty(value):
                 raise UnsendableError(f"/{escape(part.name)}", "it is a part of the path, and cannot be empty")
-            text += path_text(part.name, value, style_of(self._styles.get(part.name), "path"))
+            text += path_text(part.name, value, style_for(part.name, value, self._styles, "path"))
         slot = next(slots_of(parts), None)
         # As whoever decodes it before looking at the segments would see it.
         if slot is not None and not (text and _DOTS.isdisjoint(_SEPARATORS.split(unescape_fragment(text)))):
@@ -131,7 +131,8 @@ class RequestTemplate:
         slot = lone_slot(entry.value)
         if slot is None:
             return [f"{name}={self._encoded(entry.value, values)}"]
-        return query_entries(name, values[slot.name], style_of(self._styles.get(slot.name), "query"))
+        value = values[slot.name]
+        return query_entries(name, value, style_for(slot.name, value, self._styles, "query"))
 
     @staticmethod
     def _encoded(parts: Parts, values: Mapping[str, object]) -> str:
@@ -146,7 +147,8 @@ class RequestTemplate:
             yield name, text.strip(" \t")
 
     def _header(self, slot: ParameterSlot, values: Mapping[str, object]) -> str:
-        text = header_text(values[slot.name], style_of(self._styles.get(slot.name), "header"))
+        value = values[slot.name]
+        text = header_text(value, style_for(slot.name, value, self._styles, "header"))
         if _HEADER.fullmatch(text) is None:
             why = "it goes into a header, which has one line, and no signs of control"
             raise UnsendableError(f"/{escape(slot.name)}", why)
@@ -158,7 +160,8 @@ class RequestTemplate:
                 continue
             slot = lone_slot(parts)
             if slot is not None:
-                yield from cookie_pairs(name, values[slot.name], style_of(self._styles.get(slot.name), "cookie"))
+                value = values[slot.name]
+                yield from cookie_pairs(name, value, style_for(slot.name, value, self._styles, "cookie"))
             else:
                 text = "".join(part if isinstance(part, str) else joined(values[part.name]) for part in parts)
                 yield f"{name}={encode_cookie(text)}"

@@ -7,11 +7,13 @@ list within a list, is JSON. A null in a list or a record is left out, as RFC 65
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 import msgspec
 
+from tooldispatchd.catalog.pointers import escape
+from tooldispatchd.catalog.rest.declared import UnsendableError
 from tooldispatchd.catalog.templates import text_of
 
 # RFC 3986, 2.3. All else is encoded, also what may stand in a path or a query as it is: no parser reads that otherwise.
@@ -49,6 +51,24 @@ def style_of(text: str | None, place: Place) -> ValueStyle:
     found = _STYLE.fullmatch(text or _DEFAULT[place])
     assert found is not None
     return ValueStyle(found["name"], found["explode"] is not None, found["reserved"] is not None)
+
+
+def style_for(name: str, value: object, styles: Mapping[str, str], place: Place) -> ValueStyle:
+    """The style of the parameter `name`. Raises `UnsendableError` where its value would be an entry without a name."""
+    style = style_of(styles.get(name), place)
+    if _has_nameless(value, style):
+        raise UnsendableError(f"/{escape(name)}", "a field of it has an empty name, and would be sent without one")
+    return style
+
+
+def _has_nameless(value: object, style: ValueStyle) -> bool:
+    """Whether a record that is written as names of their own has a field with the empty name."""
+    is_nested = style.name in {"deepObject", "brackets"}
+    if isinstance(value, list):
+        return is_nested and any(_has_nameless(each, style) for each in value)
+    if not isinstance(value, dict) or not (is_nested or style.explode):
+        return False
+    return value.get("") is not None or (is_nested and any(_has_nameless(each, style) for each in value.values()))
 
 
 def encode(text: str, kept_out: re.Pattern[str] = _RESERVED) -> str:

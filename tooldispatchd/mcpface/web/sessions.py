@@ -62,6 +62,7 @@ class WebSession:
         epoch = time.time() - self.used_at
         self._face = Face(profile=credential.profile, token=credential.token, now=self.used_at, epoch=epoch)
         self._budget = budget
+        self.log: LogBook | None = None
         self._booked = 0
         self._feeds: dict[int, MessageFeed] = {}
         # Those of finished requests, with the time until which they are kept.
@@ -227,6 +228,10 @@ class WebSession:
         for line in self._face.to_daemon:
             self._unsent += line
         self._face.to_daemon.clear()
+        for warning in self._face.to_log:
+            if self.log is not None:
+                self.log.tell("session warned", warning=warning)
+        self._face.to_log.clear()
         self._drop_kept()
         self._book(held)
         self._changed.unpark_all()
@@ -298,6 +303,7 @@ class WebSessions:
             raise RefusalError(503, [("Retry-After", "5")])
         self._make_room(owner, self._most_of_all_places // place.places_sharing)
         session = WebSession(secrets.token_urlsafe(24), credential, owner, self._budget, idle_s)
+        session.log = self._log
         self._sessions[session.key] = session
         self._nursery.start_soon(self._run, session, place)
         return session

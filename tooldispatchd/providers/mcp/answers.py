@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 import trio
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.calls.connection import Pending
 from tooldispatchd.calls.content import AS_JSON, Wanted
@@ -21,17 +21,21 @@ from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.mcp.asking import InputRound, ServerRequests
 from tooldispatchd.providers.mcp.content import failed, found_in, job_for, outcome_of, read_large
 from tooldispatchd.providers.mcp.link import NO_ROOM, LinkError
-from tooldispatchd.providers.mcp.logmessages import BoundLog, log_message, printable
+from tooldispatchd.providers.mcp.logmessages import BoundLog, beginning_of, log_message
 from tooldispatchd.providers.mcp.messages import (
     HEADER_MISMATCH,
+    METHOD_NOT_FOUND,
     Incoming,
     InputRequired,
+    error_in,
+    error_words,
     peek_last_number,
     peek_number,
     read_message,
     read_progress,
     request_number,
     split_batch,
+    without_mark,
 )
 from tooldispatchd.providers.mcp.server import McpTool, Server, too_large
 from tooldispatchd.providers.updates import INTERVAL_S, Held
@@ -42,7 +46,6 @@ from tooldispatchd.wire.lines import END_BYTES, HEAD_BYTES, LineCutter, LongLine
 MESSAGES_PER_TURN: Final = 128
 # A program that has written so many lines and no message is no server; one that starts may write some hundred.
 MAX_STRAY_LINES: Final = 10_000
-MAX_STRAY_CHARS: Final = 80
 
 
 class PendingCall:
@@ -55,11 +58,30 @@ class PendingCall:
     before either is told something. `traceparent` is passed on as it is. `origin` is what the agent's side is given
     when the server must know more for this call.
 
+    `extend`, where it is set, is called at each progress; the latest came at `heard_at`. When it was sent the
+    connection had `skipped` so many lines; where it is given up, `noise` is what came since and was no message.
+
     `number` is that of its request; `arguments` and `meta` are kept for a request that must be sent once more, of which
     there have been `rounds`. While the agent is asked what the server needs to know, `round` is there.
     """
 
-    __slots__ = ("_done", "arguments", "held", "meta", "number", "origin", "round", "rounds", "tells", "tool", "wanted")
+    __slots__ = (
+        "_done",
+        "arguments",
+        "extend",
+        "heard_at",
+        "held",
+        "meta",
+        "noise",
+        "number",
+        "origin",
+        "round",
+        "rounds",
+        "skipped",
+        "tells",
+        "tool",
+        "wanted",
+    )
 
     def __init__(
         self,
@@ -78,7 +100,10 @@ class PendingCall:
         self.held = None if update is None else Held(update)
         self.arguments = arguments
         self.meta: dict[str, object] | None = None if traceparent is None else {"traceparent": traceparent}
-        self.number = 0
+        self.number = self.skipped = 0
+        self.heard_at = -math.inf
+        self.extend: Callable[[], None] | None = None
+        self.noise = ""
         self.rounds = 0
         self.round: InputRound | None = None
         self.tells: Callable[[], None] | None = None
@@ -129,6 +154,7 @@ class Answers:
         "_changed",
         "_cutter",
         "_half",
+        "_last_stray_at",
         "_log",
         "_long_may_answer",
         "_more",
@@ -141,6 +167,7 @@ class Answers:
         "has_heard",
         "has_replied",
         "ignored",
+        "last_stray",
         "pending",
         "share",
         "skipped",
@@ -161,7 +188,8 @@ class Answers:
         self.share = share
         self.pending: Pending[PendingCall | PendingRequest] = Pending()
         self.skipped = 0
-        self.stray = ""
+        self.stray = self.last_stray = ""
+        self._last_stray_at = 0
         self.ignored = 0
         self.has_completed = False
         self.has_heard = False
@@ -216,10 +244,11 @@ class Answers:
         self._cutter = LineCutter(self._server.max_line_bytes)
         self._half.resize(0)
 
-    async def take(self, text: bytes | Raw) -> None:
+    async def take(self, text: bytes | Raw, number: int | None = None) -> None:
         """Deal with one whole message, or a batch; its owner lets go of it afterwards, also where this is cancelled."""
+        text = without_mark(text) or text
         if is_light(text, ACCEPT):
-            await self._take_light(text)
+            await self._take_light(text, number)
         else:
             await self._take_heavy(text)
         self._taken()
@@ -241,13 +270,13 @@ class Answers:
         """Log what happens on the link's way."""
         self._log.debug(event, server=self._server.name, **fields)
 
-    async def _take_light(self, text: bytes | bytearray | Raw) -> None:
+    async def _take_light(self, text: bytes | bytearray | Raw, asked: int | None = None) -> None:
         message = read_message(text)
         if message is not None:
             self.has_heard = True
             if self._server.traced:
                 log_message(self._log, "message received", message, len(text))
-            if not self._take_message(message):
+            if not self._take_message(message, asked):
                 await self._take_heavy(text, is_traced=True)
             return
         line = bytes(text)
@@ -259,7 +288,7 @@ class Answers:
             message = read_message(raw)
             if message is None:
                 self.skipped += 1
-            elif not self._take_message(message):
+            elif not self._take_message(message, asked):
                 await self._take_heavy(raw)
             if count % MESSAGES_PER_TURN == 0:
                 await self._turn()
@@ -269,7 +298,14 @@ class Answers:
         if not line.strip():
             return
         self.skipped += 1
-        self.stray = self.stray or printable(line[:MAX_STRAY_CHARS].decode(errors="replace").strip(), MAX_STRAY_CHARS)
+        self.last_stray, self._last_stray_at = beginning_of(line), self.skipped
+        self.stray = self.stray or self.last_stray
+        # Not where a log shows a message: that itself may still come.
+        number = peek_number(line[:HEAD_BYTES])
+        if number is None and line.startswith(b"{"):
+            number = peek_last_number(line[-END_BYTES:])
+        if number is not None and number in self.pending and b'"method"' not in line:
+            self._fail(number, failed(self._server, f'its answer is a line that is no message: "{self.last_stray}"'))
         if self.skipped >= MAX_STRAY_LINES and not self.has_heard:
             raise LinkError(f"it speaks no JSON-RPC: {self.strays}")
 
@@ -278,6 +314,10 @@ class Answers:
         """How many lines were no messages, in words, with the first of them."""
         lines, are = ("1 line", "is") if self.skipped == 1 else (f"{self.skipped:,} lines", "are")
         return f'{lines} that {are} no message, the first is "{self.stray}"'
+
+    def noise_since(self, call: PendingCall) -> str:
+        """Tell of a line that was no message since `call` was sent, which may have been its answer; "" for none."""
+        return f'it wrote a line that is no message: "{self.last_stray}"' if self._last_stray_at > call.skipped else ""
 
     def _fail(self, number: int, fault: Fault, *, is_unbegun: bool = False) -> None:
         entry = self.pending.take(number)
@@ -298,8 +338,11 @@ class Answers:
             if isinstance(entry, PendingCall):
                 entry.tell_update()
 
-    def _take_message(self, message: Incoming) -> bool:
-        """Deal with one message that is read; false for an answer that a checker must look at."""
+    def _take_message(self, message: Incoming, asked: int | None = None) -> bool:
+        """Deal with one message that is read; false for an answer that a checker must look at.
+
+        An error without an id answers the request `asked`, in whose response it came, or the only call there is.
+        """
         if isinstance(message.method, str):
             if not isinstance(message.id, UnsetType) and message.id is not None:
                 self._asked.take_request(message)
@@ -310,6 +353,8 @@ class Answers:
             return True
         id_ = message.id
         number = id_ if type(id_) is int else request_number(id_)
+        if (id_ is None or id_ is UNSET) and (error := error_in(message)) is not None:
+            number = self._only_call(error) if asked is None else asked
         entry = None if number is None else self.pending.get(number)
         if number is None or entry is None:
             self.ignored += 1
@@ -324,6 +369,13 @@ class Answers:
             self.pending.take(number)
             self._reply(entry, message)
         return True
+
+    def _only_call(self, error: Raw) -> int | None:
+        """The call that an error without an id answers: the only one, unless a notification is not known there."""
+        if error_words(error)[1] == METHOD_NOT_FOUND:
+            return None
+        calls = [number for number, entry in self.pending.entries() if isinstance(entry, PendingCall)]
+        return calls[0] if len(calls) == 1 else None
 
     def _finish(self, call: PendingCall, outcome: Outcome | InputRequired) -> None:
         if isinstance(outcome, InputRequired):
@@ -346,7 +398,12 @@ class Answers:
             return
         number, update = progress
         entry = None if number is None else self.pending.get(number)
-        if number is not None and isinstance(entry, PendingCall) and entry.held is not None:
+        if number is None or not isinstance(entry, PendingCall):
+            return
+        entry.heard_at = trio.current_time()
+        if entry.extend is not None:
+            entry.extend()
+        if entry.held is not None:
             entry.held.add(update)
             self._changed.add(number)
             self.due = self._next

@@ -189,7 +189,8 @@ class Connection:
                 return None
             if found.missing is not None:
                 self.offer = msgspec.structs.replace(found, tools={})
-                detail = f"server {server.name} does not offer the whitelisted tool {found.missing}"
+                why = found.why_missing(found.missing)
+                detail = f"server {server.name} does not offer the whitelisted tool {found.missing}{why}"
                 extras: dict[str, object] = {"server": server.name, "tool": found.missing}
                 self._end(ConnectionEvent.FAILED, Fault(Code.MISSING_TOOL, detail, extras))
                 return None
@@ -270,8 +271,8 @@ class Connection:
     def _send_call(self, call: PendingCall, answered: dict[str, object] | None = None) -> None:
         assert self.dialect is not None
         number = call.number = self._pending.add(call)
-        meta = call.meta
-        if call.held is not None:
+        call.skipped, meta = self._answers.skipped, call.meta
+        if call.held is not None or call.extend is not None:
             meta = {"progressToken": number, **(meta or {})}
         message = self.dialect.call(number, call.tool, call.arguments, meta=meta, answered=answered)
         # A large line holds its arguments, so that they are not kept twice.
@@ -316,20 +317,23 @@ class Connection:
                 call.round.withdraw()
         elif self._link is not None and self._pending.get(call.number) is call:
             self._pending.take(call.number)
+            call.noise = self._answers.noise_since(call)
             self._tell_cancelled(call.number, reason)
 
     def expire(self, call: PendingCall) -> None:
         """`call` ran longer than the server's `call_s`: cancel it, and give up a server that hangs.
 
-        A call that waits for the agent's words does not say that the server hangs.
+        It does not hang where the call waits for the agent's words, or told of progress in the last half of that time.
         """
         server = self.server
-        is_hanging = self._pending.get(call.number) is call
-        if is_hanging:
+        is_waiting = self._pending.get(call.number) is call
+        if is_waiting:
             self._log.warning("call timed out", server=server.name, tool=call.tool.name, after_s=server.call_s)
         self.cancel(call, "timeout")
-        if is_hanging and server.dies_of_timeouts:
-            self._lose(f"a call took longer than {server.call_s:g} s")
+        is_silent = trio.current_time() - call.heard_at > server.call_s / 2
+        if is_waiting and is_silent and server.dies_of_timeouts:
+            noise = f"; {call.noise}" if call.noise else ""
+            self._lose(f"a call took longer than {server.call_s:g} s{noise}")
 
     # --- requests ----------------------------------------------------------------------------------------------------
 

@@ -281,7 +281,8 @@ class Keeper:
                 self.moved(self._lost)
             if connection.offer.listed:
                 # For the refusal, which proposes the nearest of these names.
-                self.offer = msgspec.structs.replace(self.offer, listed=connection.offer.listed)
+                found = connection.offer
+                self.offer = msgspec.structs.replace(self.offer, listed=found.listed, left_out=found.left_out)
             if self._key is not None and self._lost is not None and self._lost.code is Code.MISSING_TOOL:
                 # Later sessions must be refused too, and not be shown what is there no more.
                 self._lists.forget(self._key)

@@ -57,8 +57,8 @@ class Inbox(Hashable, Protocol):
     async def take_chunk(self, chunk: bytes) -> None:
         """Bytes of a stream of lines, cut anywhere."""
 
-    async def take(self, message: bytes | msgspec.Raw) -> None:
-        """One whole JSON message (or batch), as it came."""
+    async def take(self, message: bytes | msgspec.Raw, number: int | None = None) -> None:
+        """One whole JSON message (or batch), as it came: in the response to request `number`, where it has one."""
 
     def take_message(self, message: Incoming) -> None:
         """One message that is read already."""

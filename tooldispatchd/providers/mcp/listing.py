@@ -5,7 +5,6 @@ program's and its tools lie in memory for as long as the session.
 """
 
 import hashlib
-from collections.abc import Callable
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary, finalize
 
@@ -13,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.calls.memory import Share
+from tooldispatchd.catalog.foreignschemas import ForeignSchema, NoObjectError, read_foreign
 from tooldispatchd.catalog.globs import NameList, insisted
 from tooldispatchd.catalog.names import MAX_SERVER_TOOL, is_plain, is_server_tool_name, nearest
 from tooldispatchd.catalog.schemas import (
@@ -21,11 +21,10 @@ from tooldispatchd.catalog.schemas import (
     LIGHT_SCHEMA_BYTES,
     MAX_SCHEMA_BYTES,
     Check,
-    DistantCheck,
     ExternalReferenceError,
+    LazyCheck,
     SchemaError,
     bound_schema,
-    compile_check,
     is_light,
 )
 from tooldispatchd.checkers.pool import CheckerError, Running
@@ -82,20 +81,35 @@ class _Named(msgspec.Struct):
 
 class _Listed(msgspec.Struct):
     name: str
-    title: str | None = None
-    description: str | None = None
+    title: object = None
+    description: object = None
     input_schema: Raw | UnsetType = msgspec.field(default=UNSET, name="inputSchema")
     output_schema: Raw | UnsetType = msgspec.field(default=UNSET, name="outputSchema")
     annotations: Raw | UnsetType = UNSET
     execution: Raw | UnsetType = UNSET
 
 
+class _Schemas(msgspec.Struct):
+    """The schemas of a listed tool, read; or why it is left out."""
+
+    input: ForeignSchema | None = None
+    output: ForeignSchema | None = None
+    why: str = ""
+
+    @property
+    def unchecked(self) -> str:
+        """A sentence's end that names the keywords that are not checked, if any."""
+        parts = (("inputSchema", self.input), ("outputSchema", self.output))
+        told = [f"its {field} at {each}" for field, read in parts if read is not None for each in read.unchecked]
+        return f"not checked are {', '.join(told)}" if told else ""
+
+
 class _Entry(NamedTuple):
-    """A listed tool, with its schemas."""
+    """A listed tool, with its schemas as they are written: `{}` and None where there is none."""
 
     listed: _Listed
-    input_schema: dict[str, object]
-    output_schema: dict[str, object] | None
+    input_schema: object
+    output_schema: object
 
 
 class _Execution(msgspec.Struct):
@@ -107,7 +121,8 @@ _decode_named: Final = msgspec.json.Decoder(_Named).decode
 _decode_listed: Final = msgspec.json.Decoder(_Listed).decode
 _decode_execution: Final = msgspec.json.Decoder(_Execution).decode
 _decode_number: Final = msgspec.json.Decoder(float).decode
-_decode_schema: Final = msgspec.json.Decoder(dict[str, object]).decode
+_decode_schema: Final = msgspec.json.Decoder().decode
+_decode_schemas: Final = msgspec.json.Decoder(_Schemas).decode
 
 # Equal servers of many sessions offer equal tools; a compiled schema is the largest part of an idle connection. By
 # digest of the tool's bytes, and of whether headers repeat its arguments there; only for as long as some connection
@@ -153,6 +168,8 @@ class Listing:
         self.tools: dict[str, McpTool] = {}
         self.left_out: dict[str, str] = {}
         self.warnings: list[str] = []
+        # Told behind the others, which say what cannot be called.
+        self._unchecked: list[str] = []
 
     @property
     def ttl_s(self) -> float:
@@ -210,7 +227,9 @@ class Listing:
             return
         try:
             self._admit(name, raw)
-            self.tools[name] = await self._tool_of(raw)
+            tool = self.tools[name] = await self._tool_of(raw)
+            if tool.unchecked:
+                self.warn(f"tool {name[:128]!a}: {tool.unchecked}", self._unchecked)
         except ToolError as error:
             self.warn(f"tool {name[:128]!a} is left out: {error.why}")
             # Of one that is listed twice the first reason counts.
@@ -225,9 +244,10 @@ class Listing:
             return tool
         is_small = len(raw) <= LIGHT_SCHEMA_BYTES and is_light(raw, ACCEPT)
         entry = _read_entry(raw) if is_small else None
-        is_quick = entry is not None and _is_quick(raw, entry)
-        if not is_quick:
-            await self._try(raw)
+        if entry is not None and _is_quick(raw, entry):
+            schemas, checks = _read_schemas(entry)
+        else:
+            schemas, checks = await self._read_apart(raw), None
             # Another connection may have made it meanwhile.
             tool = _shared.get(digest)
             if tool is not None:
@@ -235,9 +255,7 @@ class Listing:
         size = COMPILED_BYTES * len(raw)
         # Before it is compiled too: a thousand that are then refused would take their time.
         if self._share.has_room(size):
-            compile_schema = compile_check if is_quick else DistantCheck
-            entry = entry or _read_entry(raw)
-            tool = _compile_tool(entry, has_headers=self._has_headers, compile_schema=compile_schema)
+            tool = _make_tool(_decode_listed(raw), schemas, checks, has_headers=self._has_headers)
             size += PATTERN_STATE_BYTES * (tool.input.patterns + (0 if tool.output is None else tool.output.patterns))
         if tool is None or not self._share.draw(size):
             raise ToolError("its schemas take more than limits.buffered_bytes has room for")
@@ -245,15 +263,16 @@ class Listing:
         finalize(tool, self._share.add, -size).atexit = False
         return tool
 
-    async def _try(self, raw: Raw) -> None:
-        """Have a checker compile a tool that is compiled nowhere else. Raises `ToolError` where that fails."""
-        has_headers = b"1" if self._has_headers else b""
+    async def _read_apart(self, raw: Raw) -> _Schemas:
+        """Have a checker read the schemas of a tool that takes too long here. Raises `ToolError` where that fails."""
         try:
-            reply, _, _ = await self._checkers.run(try_tool, has_headers, memoryview(raw), turns=(self, self))
+            reply, _, _ = await self._checkers.run(read_tool, b"", memoryview(raw), turns=(self, self))
         except CheckerError as error:
             raise ToolError(f"its schemas cannot be compiled: {error.why}") from error
-        if reply:
-            raise ToolError(reply.decode())
+        schemas = _decode_schemas(reply)
+        if schemas.why:
+            raise ToolError(schemas.why)
+        return schemas
 
     def add_made(self, tool: McpTool) -> None:
         """Take a tool that is made of something else than an entry, where it is wanted; one that is listed wins."""
@@ -270,7 +289,7 @@ class Listing:
 
     def all_warnings(self) -> list[str]:
         """The warnings, with those of denied names that the server does not have, and how many more there were."""
-        warnings = list(self.warnings)
+        warnings = [*self.warnings, *self._unchecked]
         idle = self._denied.missing(self.listed) if len(self.listed) < MAX_TOOLS else []
         for name in idle[:MAX_WARNINGS]:
             # A slip would offer what was meant.
@@ -306,10 +325,11 @@ class Listing:
             return f"a server may have {MAX_TOOLS} tools"
         return None
 
-    def warn(self, why: str) -> None:
+    def warn(self, why: str, warnings: list[str] | None = None) -> None:
         """Add a warning; past `MAX_WARNINGS` they are counted."""
-        if len(self.warnings) < MAX_WARNINGS:
-            self.warnings.append(why)
+        warnings = self.warnings if warnings is None else warnings
+        if len(warnings) < MAX_WARNINGS:
+            warnings.append(why)
         else:
             self._unshown += 1
 
@@ -329,13 +349,13 @@ def _digest(raw: Raw, *, has_headers: bool) -> bytes:
     return hashlib.blake2b(raw, digest_size=32, person=b"headers" if has_headers else b"").digest()
 
 
-def try_tool(arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
-    """Why a listed tool cannot be used, empty where it can (a job of a checker)."""
+def read_tool(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
+    """The schemas of a listed tool, read and known to compile, or why it cannot be used (a job of a checker)."""
     try:
-        _compile_tool(_read_entry(Raw(payload)), has_headers=bool(arguments), compile_schema=compile_check)
+        schemas, _ = _read_schemas(_read_entry(Raw(payload)))
     except ToolError as error:
-        return error.why.encode(), b""
-    return b"", b""
+        schemas = _Schemas(why=error.why)
+    return msgspec.json.encode(schemas), b""
 
 
 def split_page(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
@@ -367,16 +387,14 @@ def _read_entry(raw: Raw) -> _Entry:
     execution = decoded(_decode_execution, listed.execution)
     if execution is not None and execution.task == "required":
         raise ToolError("it can only be called as a task, which is not spoken here")
-    if isinstance(listed.input_schema, UnsetType):
-        raise ToolError("it has no inputSchema")
-    input_schema = _read_schema(listed.input_schema, "inputSchema")
-    output_schema: dict[str, object] | None = None
-    if not isinstance(listed.output_schema, UnsetType) and bytes(listed.output_schema) != b"null":
-        output_schema = _read_schema(listed.output_schema, "outputSchema")
-    return _Entry(listed, input_schema, output_schema)
+    output_schema = _decoded_schema(listed.output_schema, "outputSchema")
+    return _Entry(listed, _decoded_schema(listed.input_schema, "inputSchema"), output_schema)
 
 
-def _read_schema(raw: Raw, field: str) -> dict[str, object]:
+def _decoded_schema(raw: Raw | UnsetType, field: str) -> object:
+    """What stands there as a schema, None where nothing does. Raises `ToolError`."""
+    if isinstance(raw, UnsetType):
+        return None
     # The compiler has this bound too; it is looked at before the schema is decoded.
     if len(memoryview(raw)) > MAX_SCHEMA_BYTES:
         raise ToolError(f"its {field} is larger than {MAX_SCHEMA_BYTES} bytes")
@@ -393,21 +411,42 @@ def _is_quick(raw: Raw, entry: _Entry) -> bool:
     if b"attern" not in text and b"content" not in text and b"\\u" not in text:
         return True
     try:
-        return bound_schema(entry.input_schema) + bound_schema(entry.output_schema or {}) <= LIGHT_PATTERNS
+        return sum(bound_schema(each) for each in entry[1:] if isinstance(each, dict)) <= LIGHT_PATTERNS
     except SchemaError:
         # What is wrong with one may be found after the other has been compiled.
         return False
 
 
-def _compile_tool(entry: _Entry, *, has_headers: bool, compile_schema: Callable[[dict[str, object]], Check]) -> McpTool:
-    """Make the tool of an entry. Raises `ToolError`."""
-    listed = entry.listed
-    input_check = _compile_schema(entry.input_schema, "inputSchema", compile_schema)
-    output_check: Check | None = None
-    if entry.output_schema is not None:
-        output_check = _compile_schema(entry.output_schema, "outputSchema", compile_schema)
+def _read_schemas(entry: _Entry) -> tuple[_Schemas, tuple[Check, Check | None]]:
+    """Read and compile the schemas of an entry. Raises `ToolError`."""
+    source, check = _read_schema(entry.input_schema, "inputSchema", is_input=True)
+    if entry.output_schema is None:
+        return _Schemas(source), (check, None)
+    target, output_check = _read_schema(entry.output_schema, "outputSchema", is_input=False)
+    return _Schemas(source, target), (check, output_check)
+
+
+def _read_schema(schema: object, field: str, *, is_input: bool) -> tuple[ForeignSchema, Check]:
     try:
-        params = read_param_headers(entry.input_schema) if has_headers else ()
+        return read_foreign(schema, is_input=is_input)
+    except ExternalReferenceError as error:
+        raise ToolError(f"its {field} refers to {error.place}, which is never fetched") from error
+    except NoObjectError as error:
+        raise ToolError(f"its {field} takes no object: {error}") from error
+    except SchemaError as error:
+        raise ToolError(f"its {field} is broken: {error}") from error
+
+
+def _make_tool(
+    listed: _Listed, schemas: _Schemas, checks: tuple[Check, Check | None] | None, *, has_headers: bool
+) -> McpTool:
+    """Make a listed tool of its schemas; without `checks` they are compiled later. Raises `ToolError`."""
+    source, target = schemas.input, schemas.output
+    assert source is not None, "nobody can call a tool without it"
+    if checks is None:
+        checks = LazyCheck(source.checked), None if target is None else LazyCheck(target.checked)
+    try:
+        params = read_param_headers(source.shown) if has_headers else ()
     except ParamHeaderError as error:
         raise ToolError(f"its {error.where} {error.why}") from error
     annotations: Raw | None = None
@@ -415,26 +454,17 @@ def _compile_tool(entry: _Entry, *, has_headers: bool, compile_schema: Callable[
         # A copy, because a slice would hold the whole page in memory.
         annotations = listed.annotations.copy()
     # What is spelt otherwise for a model is still known by its own name to people.
-    title = listed.title or (None if is_plain(listed.name) else listed.name)
+    said = listed.title if isinstance(listed.title, str) else ""
+    title = said or (None if is_plain(listed.name) else listed.name)
     return McpTool(
         name=listed.name,
         title=title[:MAX_TITLE_CHARS] if title is not None else None,
-        description=(listed.description or "")[:MAX_DESCRIPTION_CHARS],
-        input_schema=entry.input_schema,
-        output_schema=entry.output_schema,
+        description=listed.description[:MAX_DESCRIPTION_CHARS] if isinstance(listed.description, str) else "",
+        input_schema=source.shown,
+        output_schema=None if target is None else target.shown,
         annotations=annotations,
-        input=input_check,
-        output=output_check,
+        input=checks[0],
+        output=checks[1],
         params=params,
+        unchecked=schemas.unchecked,
     )
-
-
-def _compile_schema(
-    schema: dict[str, object], field: str, compile_schema: Callable[[dict[str, object]], Check]
-) -> Check:
-    try:
-        return compile_schema(schema)
-    except ExternalReferenceError as error:
-        raise ToolError(f"its {field} refers to {error.place}, which is never fetched") from error
-    except SchemaError as error:
-        raise ToolError(f"its {field} is broken: {error}") from error

@@ -5,6 +5,7 @@ than `MAX_A_SECOND` is cut short for the rest of that second; how many were left
 """
 
 import math
+import re
 from typing import Final, Protocol
 
 import msgspec
@@ -21,6 +22,10 @@ MAX_A_SECOND: Final = 20
 WINDOW_S: Final = 1.0
 # Far more than is shown of it; what is larger is not decoded.
 MAX_PARAMS_BYTES: Final = 256 * 1024
+
+# Of a line that is no message.
+MAX_STRAY_CHARS: Final = 80
+_LAST_WORD: Final = re.compile(rb"""[^\s"',:;=&?(){}\[\]]*\Z""")
 
 # RFC 5424's levels, which MCP has: of those that the daemon's log lacks, the nearest.
 FAILURES: Final = ("error", "critical", "alert", "emergency")
@@ -117,6 +122,14 @@ def log_message(log: BoundLog, event: str, message: Incoming | Outgoing, size: i
         number=number if isinstance(number, int) else None,
         bytes=size,
     )
+
+
+def beginning_of(line: bytes | bytearray) -> str:
+    """The beginning of a line, for a fault; it ends with a whole word, as half of a secret would not be masked."""
+    head = bytes(line[:MAX_STRAY_CHARS])
+    if len(line) > len(head):
+        head = _LAST_WORD.sub(b"", head) + b"..."
+    return printable(head.decode(errors="replace").strip(), MAX_STRAY_CHARS)
 
 
 def printable(text: str, max_chars: int) -> str:

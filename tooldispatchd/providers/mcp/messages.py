@@ -6,6 +6,7 @@ whoever waits: progress, errors, and what a server must know first.
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final, TypeVar
@@ -90,13 +91,19 @@ def read_message(line: bytes | bytearray | Raw) -> Incoming | None:
     except RecursionError:
         return _unreadable(bytes(line), _TOO_DEEP)
     except DECODE_ERRORS:
-        mended = _mend(bytes(line))
+        mended = _mend(bytes(line)) or without_mark(line)
     if mended is not None:
         try:
             return _decode_incoming(mended)
         except DECODE_ERRORS:
             pass
     return _unreadable(bytes(line), _BROKEN) if len(memoryview(line)) > MAX_STRAY_BYTES else None
+
+
+def without_mark(text: Text | Raw) -> Raw | None:
+    """The text behind a byte order mark, which some write before UTF-8; None where there is none."""
+    view = memoryview(text)
+    return Raw(view[len(BOM_UTF8) :]) if bytes(view[: len(BOM_UTF8)]) == BOM_UTF8 else None
 
 
 def split_batch(line: bytes) -> list[Raw] | None:

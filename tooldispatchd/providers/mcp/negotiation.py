@@ -138,6 +138,7 @@ TRANSITIONS: Final[dict[NegotiationStage, dict[Sign, NegotiationStage]]] = {
         Sign.GREETED: NegotiationStage.AGREED,
         Sign.COMMON: NegotiationStage.LAST_PROBE,
         Sign.REFUSED: NegotiationStage.LAST_PROBE,
+        Sign.ABSENT: NegotiationStage.LEAVING,
         Sign.GONE: NegotiationStage.RESPAWNING,
     },
     NegotiationStage.KNOWN_LEGACY: {
@@ -306,9 +307,7 @@ class Negotiation:
             self._apply(Sign.LINKED)
             return Older()
         if self._stage in DISCOVERING:
-            # Over HTTP silence is an outage, so it gets all the time that the handshake has.
-            limit_s = None if self._is_http else _LIMITS_S.get(self._stage)
-            return Send(DISCOVER, {}, Modern(self._modern, self._capabilities), limit_s)
+            return Send(DISCOVER, {}, Modern(self._modern, self._capabilities), _LIMITS_S.get(self._stage))
         offered: dict[str, object] = {"protocolVersion": self._offered, "capabilities": self._capabilities}
         return Send(INITIALIZE, {**offered, "clientInfo": CLIENT}, Legacy())
 
@@ -354,7 +353,7 @@ class Negotiation:
             self._take_failure(reason if isinstance(reason, str) else fault.detail, fault.extras)
 
     def timed_out(self) -> None:
-        self._fail(Sign.OUTAGE if self._is_http else Sign.SILENT, f"it did not answer {self._method}")
+        self._fail(Sign.SILENT, f"it did not answer {self._method}")
 
     def ended(self, why: str, extras: dict[str, object] | None = None) -> None:
         """The link ended, or a new one cannot be opened: `why` and `extras`, as of a `LinkError`."""

@@ -25,7 +25,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     `dies_of_timeouts`. `resources` is whether resources and prompts are offered as tools; `traced`, whether each
     message is logged; `told`, whether each call says whose it is. `policy` is what its child is started under. With
     `warns_of_outputs` an answer is given that breaks the output schema which the server itself lists. With `max_call_s`
-    progress begins `call_s` anew, for so long in all.
+    progress begins `call_s` anew, for so long in all. Whether it `repairs` says what inputs its tools take.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     traced: bool = False
     told: bool = False
     warns_of_outputs: bool = False
+    repairs: bool = True
     policy: Policy | None = None
 
 
@@ -84,6 +85,8 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """The request that a call of it is; for any but `tools/call` the arguments are the request's parameters."""
     params: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """HTTP headers that repeat some of its arguments, and where each lies in them (revision 2026-07-28)."""
+    unchecked: str = ""
+    """What of its schemas is not checked, as a phrase; empty where all of it is."""
     rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
 
     @property
@@ -115,6 +118,11 @@ class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     def tool(self, name: str) -> McpTool | None:
         """The tool of that name, or of a name of which that is an escape; None where there is none."""
         return self.tools.get(name) or self.tools.get(named_by(name, self.tools) or "")
+
+    def why_missing(self, tool: str) -> str:
+        """The end of a sentence that says that a tool is not offered: the reason, where there is one."""
+        why = self.left_out.get(tool)
+        return "" if why is None else f": {tool} is left out: {why}"
 
 
 # --- faults, of which each `why` is a phrase that follows the server's name -------------------------------------------

@@ -1,5 +1,7 @@
 """Requests over Streamable HTTP: every form of answer, and every way in which one can be missing."""
 
+from functools import partial
+
 import msgspec
 import pytest
 import trio
@@ -14,6 +16,7 @@ from tests.providers.mcp.linking import (
     STREAM_HEAD,
     BusyInbox,
     Handle,
+    Linked,
     answer_to,
     answering,
     at,
@@ -189,11 +192,10 @@ async def test_requests_beyond_the_bound_wait_for_their_turn_and_are_all_answere
         ("404 Not Found", "there is nothing at its URL (HTTP 404)"),
         ("405 Method Not Allowed", "its URL takes no such request (HTTP 405)"),
         ("500 Internal Server Error", "it answered with HTTP 500"),
-        ("202 Accepted", "it answered with HTTP 202"),
         ("304 Not Modified", "it answered with HTTP 304"),
     ],
 )
-async def test_a_status_that_is_not_200_is_the_request_s_fault(status: str, words: str) -> None:
+async def test_a_status_of_no_success_is_the_request_s_fault(status: str, words: str) -> None:
     head = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"
 
     async def handle(peer: Peer, asked: Asked) -> None:
@@ -324,9 +326,9 @@ async def test_one_request_s_failure_touches_no_other() -> None:
         (streaming(), "its event stream ended before the answer"),
         (streaming(event(b'{"method":"x"}')), "its event stream ended before the answer"),
         (answering(b""), "its HTTP response is empty"),
-        (answering(b" \n"), "its HTTP response holds no answer to it"),
-        (answering(b'{"jsonrpc":"2.0","id":77,"result":{}}'), "its HTTP response holds no answer to it"),
-        (answering(b"not json"), "its HTTP response holds no answer to it"),
+        (answering(b" \n"), "its HTTP response is empty"),
+        (answering(b'{"id":77,"result":{}}'), 'its HTTP response is no answer to it: {"id":77,"result":{}}'),
+        (answering(b"not json"), "its HTTP response is no answer to it: not json"),
     ],
 )
 async def test_a_response_without_the_answer_is_a_failed_call(handle: Handle, words: str) -> None:
@@ -339,7 +341,48 @@ async def test_another_content_type_is_a_failed_call() -> None:
     async def handle(peer: Peer, asked: Asked) -> None:
         await peer.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>")
 
-    assert (await fault_after(handle)).extras["reason"] == "it answered with text/html instead of JSON"
+    assert (await fault_after(handle)).extras["reason"] == "its HTTP response is text/html and no JSON"
+
+
+@pytest.mark.parametrize("status", ["200 OK", "201 Created", "203 x", "206 Partial Content", "299 x"])
+@pytest.mark.parametrize("media_type", ["application/json", "text/plain", ""])
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf"])
+async def test_any_success_with_a_body_is_an_answer(status: str, media_type: str, before: bytes) -> None:
+    async def handle(peer: Peer, asked: Asked) -> None:
+        body = before + answer_to(number_of(asked))
+        head = f"HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+        await peer.send(head.encode() + body)
+
+    async with serving(each(handle)) as server, linked(way(server.url)) as far:
+        assert await far.result() == {"a": 1}
+
+
+@pytest.mark.parametrize("status", ["202 Accepted", "204 No Content"])
+async def test_a_success_without_a_body_is_no_answer(status: str) -> None:
+    async def handle(peer: Peer, asked: Asked) -> None:
+        await peer.send(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
+
+    assert (await fault_after(handle)).extras["reason"] == "its HTTP response is empty"
+
+
+def answered(far: Linked, number: int) -> bool:
+    return number not in far.inbox.waiting
+
+
+async def test_an_error_without_an_id_is_the_answer_of_the_request_in_whose_response_it_stands() -> None:
+    error = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}'
+
+    async def handle(peer: Peer, asked: Asked) -> None:
+        if number_of(asked) == 1:
+            await trio.sleep_forever()
+        await (answering(error) if number_of(asked) == 2 else streaming(event(error)))(peer, asked)
+
+    async with serving(each(handle)) as server, linked(way(server.url)) as far:
+        far.ask()
+        for _ in range(2):
+            number = far.ask()
+            await far.inbox.until(partial(answered, far, number))
+            assert isinstance(far.inbox.answers[number].error, msgspec.Raw)
 
 
 @pytest.mark.parametrize(

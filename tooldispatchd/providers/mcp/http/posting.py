@@ -263,16 +263,12 @@ class HttpPeer:
         self.inbox.fail(number, fault, is_unbegun=not error.was_sent)
 
     async def refuse(self, number: int, reply: HttpReply, sent: list[tuple[str, str]], *, hint: str = "") -> None:
-        """End request `number`, which went out with the headers `sent` and got another status than 200.
+        """End request `number`, which went out with the headers `sent` and got no status of success.
 
         `hint` follows the reason where the server itself gives none. Raises `WireError`.
         """
         status = reply.status
         extras: dict[str, object] = {"http_status": status}
-        if 200 <= status < 300:
-            self.inbox.fail(number, call_failed(self.server, status_words(status), extras))
-            await reply.drain(DRAIN_S)
-            return
         after_ms = reply.retry_after_ms if status in {429, 503} else None
         body = b""
         if status not in {401, 403, 429} and after_ms is None:

@@ -43,7 +43,7 @@ from tooldispatchd.providers.mcp.http.posting import (
     wrong_transport,
 )
 from tooldispatchd.providers.mcp.http.serverstream import ServerStream, is_message, no_room
-from tooldispatchd.providers.mcp.logmessages import printable
+from tooldispatchd.providers.mcp.logmessages import beginning_of, printable
 from tooldispatchd.providers.mcp.server import call_failed
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -97,20 +97,20 @@ class HttpExchange:
         if not self._sent.is_modern and message.method != INITIALIZE:
             headers += peer.session_headers()
         async with peer.wire.exchange("POST", headers, message.body) as reply:
-            if reply.status != 200:
+            if not 200 <= reply.status < 300:
                 hint = wrong_transport(peer.server, reply.status) if message.method in _FIRST else ""
                 await peer.refuse(self._number, reply, headers, hint=hint)
             elif message.method == INITIALIZE and not peer.adopt(reply.headers.get(SESSION_HEADER.lower())):
                 self._fail("its session id is not visible ASCII, or too long")
             elif reply.media_type == EVENT_STREAM:
                 await self._follow(reply)
-            elif reply.media_type == JSON:
-                what = "holds no answer to it" if await self._take_body(reply) else "is empty"
-                if self._is_waiting():
-                    self._fail(f"its HTTP response {what}", {"http_status": reply.status})
             else:
-                kind = printable(reply.media_type, MAX_KIND) or "no content type"
-                self._fail(f"it answered with {kind} instead of JSON", {"http_status": reply.status})
+                beginning = await self._take_body(reply)
+                if self._is_waiting():
+                    what = f"is no answer to it: {beginning}" if beginning else "is empty"
+                    if beginning and reply.media_type != JSON:
+                        what = f"is {printable(reply.media_type, MAX_KIND) or 'of no content type'} and no JSON"
+                    self._fail(f"its HTTP response {what}", {"http_status": reply.status})
 
     async def _param_headers(self) -> list[tuple[str, str]] | Fault:
         """The headers that repeat arguments, or why there can be none."""
@@ -128,8 +128,8 @@ class HttpExchange:
             found = _decode_headers(reply)
         return fault_at(Code.INVALID_INPUT, [found]) if isinstance(found, Violation) else found
 
-    async def _take_body(self, reply: HttpReply) -> bool:
-        """Deal with a body of JSON; whether there is one."""
+    async def _take_body(self, reply: HttpReply) -> str:
+        """Deal with a body, whatever its type says that it is; how it begins, "" where it is empty."""
         inbox = self._peer.inbox
         body, held = bytearray(), Holding(inbox.share)
         try:
@@ -137,11 +137,11 @@ class HttpExchange:
             if len(body) > held.held:
                 raise no_room(inbox.share)
             if body:
-                await inbox.take(Raw(body))
+                await inbox.take(Raw(body), self._number)
+            return beginning_of(body)
         finally:
             inbox.share.let_go(body)
             held.resize(0)
-        return bool(body)
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class HttpExchange:
 
     async def _take(self, event: ServerSentEvent) -> bool:
         if is_message(event):
-            await self._peer.inbox.take(Raw(event.data))
+            await self._peer.inbox.take(Raw(event.data), self._number)
         return not self._is_waiting()
 
     async def _resume(self) -> None:

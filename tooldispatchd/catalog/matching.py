@@ -1,0 +1,44 @@
+"""Patterns that are not matched, and why: an engine that takes linear time knows fewer of them than JavaScript.
+
+Look-around is told apart from what is too large, and from what is no pattern: the first two are right elsewhere.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from tooldispatchd.catalog.schemas import MAX_PATTERN
+from tooldispatchd.catalog.violations import validator_of
+
+LOOK_AROUND: Final = "look-around or a back-reference, which no engine matches in linear time"
+TOO_LARGE: Final = "a pattern that is too large to be compiled"
+NO_PATTERN: Final = "a pattern that the engine does not understand"
+_BACKTRACKING: Final = re.compile(
+    r"(?P<found>\(\?<?[=!]|\(\?>|\\[1-9]|\\k[<{'])|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL
+)
+_TIMES: Final = re.compile(r"\{\d+(?:,\d*)?\}")
+
+
+@lru_cache(maxsize=256)
+def why_unmatched(pattern: str) -> str | None:
+    """Why a pattern is not checked: one of the three reasons above; None for one that is."""
+    if len(pattern) > MAX_PATTERN:
+        return TOO_LARGE
+    if _compiles(pattern):
+        return None
+    if looks_around(pattern):
+        return LOOK_AROUND
+    return TOO_LARGE if _compiles(_TIMES.sub("{1}", pattern)) else NO_PATTERN
+
+
+def looks_around(pattern: str) -> bool:
+    """Whether a pattern has look-around or a back-reference."""
+    return any(token.lastgroup for token in _BACKTRACKING.finditer(pattern))
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        validator_of({"pattern": pattern})
+    except ValueError:
+        return False
+    return True

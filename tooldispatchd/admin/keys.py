@@ -1,6 +1,7 @@
 """The effective configuration, key by key: each value, masked where it may hold a secret, and where it was written."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -35,6 +36,18 @@ def shown_source(read: ReadConfiguration) -> SourceShown:
     return SourceShown(read.path, read.sha256, round(read.loaded_at, 3), read.generation)
 
 
+def prepare(origin_of: Callable[[Path], str | None]) -> None:
+    """Look through the file for its lines, and the types, as the first `key_view` would: 150 ms for 3,000 tools."""
+    for name in Config.__struct_fields__:
+        origin_of((name,))
+    _may_be_shown((), None)
+
+
+@cache
+def _fields(table: type[Spec]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(table)
+
+
 def keys_of(config: Config) -> Iterator[tuple[Path, object]]:
     """Each key that has a value, with it: of tables that stand once all, of others those that say something."""
     return _keys(config, (), is_whole=True)
@@ -42,7 +55,7 @@ def keys_of(config: Config) -> Iterator[tuple[Path, object]]:
 
 def _keys(table: object, path: Path, *, is_whole: bool) -> Iterator[tuple[Path, object]]:
     if isinstance(table, Spec):
-        for field in msgspec.structs.fields(table):
+        for field in _fields(type(table)):
             value = getattr(table, field.name)
             if value is not None and (is_whole or value != field.default):
                 yield from _keys(value, (*path, field.encode_name), is_whole=is_whole)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from tooldispatchd.admin.keys import key_view, keys_of, nowhere, shown_source
+from tooldispatchd.admin.keys import key_view, keys_of, nowhere, prepare, shown_source
 from tooldispatchd.admin.pieces import EntryList, in_turns
 from tooldispatchd.admin.servers import server_views, shared_view
 from tooldispatchd.admin.sessions import call_view, calls_in_flight, open_sessions, session_view, still_open
@@ -77,6 +77,8 @@ class Views:
         read, entries = self._daemon.configuration, self._entries()
         configuration = None if read is None else read()
         origin_of = nowhere if configuration is None else configuration.origin_of
+        if configuration is not None:
+            await trio.to_thread.run_sync(prepare, origin_of)
         await entries.fill(keys_of(self._latest().setup.catalog.config), lambda key: key_view(*key, origin_of))
         head = b"" if configuration is None else msgspec.json.encode(shown_source(configuration))[1:-1] + b","
         return b"{" + head + _lists(keys=entries)[1:]

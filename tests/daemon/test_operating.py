@@ -215,3 +215,19 @@ def test_a_reader_who_has_gone_ends_what_is_watched(daemon: Daemon) -> None:
 def test_top_needs_a_terminal(daemon: Daemon) -> None:
     said = "tooldispatchd: top needs a terminal; programs have: tooldispatchd status --json\n"
     assert run(daemon, "top") == (2, "", said)
+
+
+def test_what_fails_again_and_again_is_logged_ever_more_rarely(tmp_path: Path) -> None:
+    config = (
+        '[mcp.absent]\ncommand = "/bin/false"\ntools = ["x"]\n[tools.echo]\ntype = "json -> json"\ninline = "id"\n'
+        '[hooks.broken]\nbefore = ["/bin/false"]\n[agents.default]\ntools = ["echo"]\n[agents.down]\nmcp = ["absent"]\n'
+    )
+    with daemon_on(tmp_path, config) as daemon, daemon.agent() as agent:
+        for number in range(20):
+            agent.say({"__port": "hello", "profile": "down", "agent": str(number)})
+            assert agent.hear()["error"] == "server_unavailable"
+            assert agent.ask("echo", number)["fault"] is True
+        until(lambda: daemon.logged("connection ended") == 11)
+        # The agent's own session is the one that opened.
+        assert daemon.logged("session opened") == 12
+        assert daemon.logged("hook failed") == 11

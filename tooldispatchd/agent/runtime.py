@@ -179,6 +179,9 @@ class DaemonState:
         self.guesses: Final = Refusals()
         # Of lines that there was no memory for.
         self.unheld: Final = Refusals()
+        # Sessions whose servers did not come up, and connections to servers that did not, by the server's name.
+        self.unopened: Final = Refusals()
+        self.unavailable: Final = Refusals()
         self.hints: Final = Hints()
         self.tallies: Final = Tallies()
         self.recent: Final = RecentCalls()

@@ -41,6 +41,11 @@ class Refusals:
         self._by_key[key] = count, now
         return count
 
+    def lately(self, key: Hashable, now: float) -> int:
+        """How many there were lately."""
+        self._forget(now)
+        return self._by_key.get(key, (0, now))[0]
+
     def wait_s(self, key: Hashable, now: float) -> float:
         """How long a new channel of it is to wait before it is served."""
         self._forget(now)

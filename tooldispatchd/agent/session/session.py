@@ -11,6 +11,7 @@ from time import time
 from typing import Literal
 
 from msgspec import Raw
+from trio import current_time
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.atonce import answer_at_once
@@ -36,6 +37,7 @@ from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.order import group_size
 from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.refusals import is_logged
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.wire.faults import Code, Fault
@@ -50,6 +52,7 @@ class Session:
         "_formers",
         "_has_opened",
         "_is_forced",
+        "_is_logged",
         "_is_searched",
         "_list_sender",
         "_log",
@@ -151,11 +154,18 @@ class Session:
         self._runtime.enter()
         self.visitor, self.opened_at = visitor, time()
         self._runtime.state.opened[self.number] = self
-        self._log.info("session opened", profile=self.profile, uid=visitor.uid, pid=visitor.pid)
+        # Of many that do not open only some are logged, or one user could fill the disk.
+        self._is_logged = False
+        if is_logged(self._runtime.state.unopened.lately(visitor.uid, current_time()) + 1):
+            self._log_opened()
         self.audit = audit_of(self._runtime.services.audit, visitor.uid, self)
         self.look_who_hears()
         self.toolset.open()
         self.opened()
+
+    def _log_opened(self) -> None:
+        self._is_logged = True
+        self._log.info("session opened", profile=self.profile, uid=self.visitor.uid, pid=self.visitor.pid)
 
     def opened(self) -> None:
         """A server has answered or failed: route what waited for it, and be ready when all have."""
@@ -163,6 +173,7 @@ class Session:
         if refusal is not None and not self._is_over:
             # Before anything is routed: `hello` and what waits get this same fault, whatever other servers will say.
             self.machine.refusal = refusal
+            self._runtime.state.unopened.note(self.visitor.uid, current_time())
             self.machine.refuse_opening(refusal)
             self.machine.apply(Event.REFUSED)
             self._stop_calls(refusal)
@@ -182,6 +193,8 @@ class Session:
         if self._is_opening:
             self._has_opened = True
             self.machine.apply(Event.OPENED)
+            if not self._is_logged:
+                self._log_opened()
             if self.machine.is_greeted:
                 self._say_ready()
         self._go_on()
@@ -577,7 +590,8 @@ class Session:
         del self._runtime.state.opened[self.number]
         account = None if self.in_flight is None else self.in_flight.close()
         answered, faults = closing_figures(self.lineage, account, self.answered, self.faults)
-        self._log.info("session closed", profile=self.profile, answered=answered, faults=faults)
+        if self._is_logged:
+            self._log.info("session closed", profile=self.profile, answered=answered, faults=faults)
         if self._formers is not None:
             self._formers.forget()
         self._runtime.leave()

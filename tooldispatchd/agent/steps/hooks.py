@@ -35,6 +35,7 @@ from tooldispatchd.calls.hooks import (
     with_update,
 )
 from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.calls.refusals import Refusals, is_logged
 from tooldispatchd.calls.stages import StepOrder, Waits
 from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.hookspec import HookKind, HookSpec, tool_of, tools_of
@@ -68,7 +69,7 @@ class HookCall(InnerCall):
 class Hook:
     """One thing that a hook's table runs."""
 
-    __slots__ = ("_kind", "_log", "_name", "_spec", "_tool", "names")
+    __slots__ = ("_failures", "_kind", "_log", "_name", "_spec", "_tool", "names")
 
     def __init__(self, name: str, kind: HookKind, spec: HookSpec, log: Log) -> None:
         self._name = name
@@ -76,6 +77,7 @@ class Hook:
         self._spec = spec
         self._tool = tool_of(name, kind)
         self._log = log.bind(hook=name)
+        self._failures = Refusals()
         self.names = NameList(spec.names)
 
     def told(self, call: Call) -> HookedCall:
@@ -100,7 +102,9 @@ class Hook:
 
     def failed(self, call: Call, error: HookAnswerError) -> Fault | None:
         """What becomes of a call whose hook gave no answer: it is refused, or goes on."""
-        self._log.warning("hook failed", tool=call.name, id=call.id, why=str(error))
+        count = self._failures.note(call.context.account.uid, trio.current_time())
+        if is_logged(count):
+            self._log.warning("hook failed", tool=call.name, id=call.id, why=str(error), lately=count)
         return None if self._spec.on_failure == "allow" else self.refused(call, "its hook failed")
 
     def refused(self, call: Call, reason: str) -> Fault:

@@ -422,6 +422,7 @@ def open_keeper(
             server,
             way=way_to(server, services.family, services.accounts, house),
             eras=services.sharing.eras,
+            unavailable=state.unavailable,
             opening=services.opening.of(turns),
             checkers=services.checkers,
             log=log,

@@ -26,6 +26,7 @@ from msgspec import Raw
 from tooldispatchd.calls.connection import ConnectionEvent, ConnectionMachine, ConnectionState
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Outcome
+from tooldispatchd.calls.refusals import Refusals, is_logged
 from tooldispatchd.checkers.pool import Running
 from tooldispatchd.children.tail import telling_line
 from tooldispatchd.providers.mcp.answers import Answers, PendingCall, PendingRequest
@@ -57,7 +58,8 @@ class Connection:
 
     `offer` is there once `run` has called `settled`, and is replaced as a whole when the server lists other tools.
     `fault` says why the connection failed, was refused (`missing_tool`) or ended. `batch_done` is called after each
-    turn in which calls were completed, `changed` when the tools have changed since.
+    turn in which calls were completed, `changed` when the tools have changed since. By `unavailable` it is counted, for
+    the log, how often a server of its name did not come up.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Connection:
         batch_done: Callable[[], None],
         changed: Callable[[], None] = lambda: None,
         agent: AgentSide = NOBODY,
+        unavailable: Refusals | None = None,
     ) -> None:
         self.offer = ServerOffer()
         # That it speaks, once it is open.
@@ -86,6 +89,7 @@ class Connection:
         self._eras = eras
         self._opening = opening
         self._log = log
+        self._unavailable = unavailable or Refusals()
         self._batch_done = batch_done
         self._changed = changed
         self._agent = agent
@@ -517,6 +521,12 @@ class Connection:
         """Log how it ended: a warning where the server failed, or ended badly when it was asked to."""
         server, ended, stderr = self.server.name, self.link.ended, self.link.stderr_tail
         is_bad = self._has_failed or ended.get("exit_code") not in _GOOD_CODES
+        lately: dict[str, int] = {}
+        if self._has_failed and self.fault is not None and self.fault.code is not Code.CONNECTION_DEAD:
+            # It never came up: each session that is opened would write what it was.
+            lately["lately"] = count = self._unavailable.note(server, trio.current_time())
+            if not is_logged(count):
+                return
         (self._log.warning if is_bad else self._log.info)(
             "connection ended",
             server=server,
@@ -525,6 +535,7 @@ class Connection:
             calls=self._calls,
             skipped_lines=self._answers.skipped,
             ignored_answers=self._answers.ignored,
+            **lately,
             **({"stderr_tail": stderr} if is_bad and stderr else {}),
         )
         if stderr and not is_bad:

@@ -79,7 +79,7 @@ def read_foreign(schema: object, *, is_input: bool) -> tuple[ForeignSchema, Chec
     if root is DROP or root is False:
         if is_input:
             raise NoObjectError("it is no object itself")
-        return ForeignSchema({}, None, (_told("", "no schema"),)), ACCEPT
+        return ForeignSchema({}, None, ("its root (no schema)",)), ACCEPT
     held: Schema = root if isinstance(root, dict) else {}
     try:
         made = _Repair(held, is_input=is_input).run()
@@ -117,7 +117,7 @@ def _outline(root: Schema, why: str, *, is_input: bool) -> ForeignSchema:
             for name, part in properties.items()
         }
         made["required"] = root.get("required", [])
-    return ForeignSchema(made, None, (f"all but the names and types of its properties ({why})",))
+    return ForeignSchema(made, None, (f"its root, but for the names and types of its properties ({why})",))
 
 
 class _Place:
@@ -145,8 +145,9 @@ class _Repair:
         self._root = root
         self._is_input = is_input
         self._draft = named_draft(root)
-        self._unchecked: list[str] = []
-        self._more = 0
+        # The places of what is not checked, by the reason; so many in all.
+        self._unchecked: dict[str, list[str]] = {}
+        self._count = 0
         # Every schema that was visited, held so that no other has its id.
         self._nodes: dict[int, Schema] = {}
         self._places: dict[int, _Place] = {}
@@ -174,14 +175,15 @@ class _Repair:
             shown = msgspec.json.decode(_encode(root))
             self._leave_patterns()
             self._weaken()
-        unchecked = [*self._unchecked, *([f"{self._more} more"] if self._more else [])]
+        unchecked = [f"{', '.join(places)} ({why})" for why, places in self._unchecked.items()]
+        unchecked += [f"{self._count - MAX_TOLD} more places"] if self._count > MAX_TOLD else []
         return ForeignSchema(shown, root if self._patterns else None, tuple(unchecked))
 
     def _tell(self, place: _Place, keyword: str, why: str) -> None:
-        if len(self._unchecked) < MAX_TOLD:
-            self._unchecked.append(_told(f"{place.pointer()}/{escape(keyword)}", why))
-        else:
-            self._more += 1
+        self._count += 1
+        if self._count <= MAX_TOLD:
+            pointer = cut(f"{place.pointer()}/{escape(keyword)}", MAX_PLACE)
+            self._unchecked.setdefault(why, []).append(pointer)
 
     def _pass_over(self, node: Schema, keyword: str, place: _Place, why: str = _SLIP) -> None:
         """Leave a keyword unchecked; an annotation checks nothing."""
@@ -357,9 +359,10 @@ class _Repair:
                 # Properties of these names would be refused as additional ones, here or around.
                 by_pattern.pop(name, None)
                 node.pop("additionalProperties", None)
-                for each in self._nodes.values():
-                    each.pop("unevaluatedProperties", None)
             self._weak.append(node)
+        if any(name is not None for _, _, name in self._patterns):
+            for node in self._nodes.values():
+                node.pop("unevaluatedProperties", None)
 
     def _weaken(self) -> None:
         """Leave out each keyword that refuses more where a schema below it takes more."""
@@ -376,6 +379,8 @@ class _Repair:
                     case "if":
                         for each in ("if", "then", "else"):
                             upper.pop(each, None)
+                    case "oneOf" if "oneOf" in upper and "anyOf" not in upper:
+                        upper["anyOf"] = upper.pop("oneOf")
                     case "oneOf" if "oneOf" in upper:
                         several = upper.setdefault("allOf", [])
                         assert isinstance(several, list)
@@ -383,7 +388,3 @@ class _Repair:
                     case "contains":
                         upper.pop("maxContains", None)
                 self._weak.append(upper)
-
-
-def _told(pointer: str, why: str) -> str:
-    return f"{cut(pointer, MAX_PLACE)} ({why})"

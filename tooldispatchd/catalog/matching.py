@@ -14,7 +14,7 @@ LOOK_AROUND: Final = "look-around or a back-reference, which no engine matches i
 TOO_LARGE: Final = "a pattern that is too large to be compiled"
 NO_PATTERN: Final = "a pattern that the engine does not understand"
 _BACKTRACKING: Final = re.compile(
-    r"(?P<found>\(\?<?[=!]|\(\?>|\\[1-9]|\\k[<{'])|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL
+    r"(?P<found>\(\?<?[=!]|\(\?>|\\[1-9]|\\k[<{'])|\\.|\[\^?\]?(?:\\.|[^\]\\])*(?:\]|\Z)", re.DOTALL
 )
 _TIMES: Final = re.compile(r"\{\d+(?:,\d*)?\}")
 
@@ -32,8 +32,8 @@ def why_unmatched(pattern: str) -> str | None:
 
 
 def looks_around(pattern: str) -> bool:
-    """Whether a pattern has look-around or a back-reference."""
-    return any(token.lastgroup for token in _BACKTRACKING.finditer(pattern))
+    """Whether a pattern has look-around or a back-reference; a long one is taken to have it."""
+    return len(pattern) > MAX_PATTERN or any(token.lastgroup for token in _BACKTRACKING.finditer(pattern))
 
 
 def _compiles(pattern: str) -> bool:

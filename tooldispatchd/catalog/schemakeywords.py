@@ -72,6 +72,9 @@ def subschemas(schema: dict[str, object]) -> Iterator[dict[str, object]]:
 def schema_of(value: object) -> object:
     if value is None or value == []:
         return {}
+    if isinstance(value, list):
+        types = _types(value)
+        return {"type": types} if isinstance(types, str | list) else DROP
     if isinstance(value, str):
         word = value.strip().lower()
         types = _types(value)

@@ -100,8 +100,8 @@ class _Schemas(msgspec.Struct):
     def unchecked(self) -> str:
         """A sentence's end that names the keywords that are not checked, if any."""
         parts = (("inputSchema", self.input), ("outputSchema", self.output))
-        told = [f"its {field} at {each}" for field, read in parts if read is not None for each in read.unchecked]
-        return f"not checked are {', '.join(told)}" if told else ""
+        told = [f"its {field} at {', '.join(read.unchecked)}" for field, read in parts if read and read.unchecked]
+        return f"not checked are {'; '.join(told)}" if told else ""
 
 
 class _Entry(NamedTuple):

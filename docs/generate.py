@@ -299,7 +299,7 @@ def transcript_schema() -> Row:
         "properties": {
             "about": {"type": "string", "pattern": r"\.$"},
             "level": text,
-            "since": {"enum": ["1.0", "1.1", "1.2", "1.3", "1.4"]},
+            "since": {"enum": ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"]},
             "fixtures": text,
             "musts": {"type": "array", "items": {"type": "string", "pattern": "^M[1-9][0-9]*$"}},
             "needs": texts,
@@ -324,6 +324,7 @@ def transcript_schema() -> Row:
         "agent_reads": {"type": "boolean"},
         "agent_ends": {"enum": ["input", "gone"]},
         "daemon_ends": {"const": True},
+        "daemon_drains": {"const": True},
         **dict.fromkeys(("daemon_asks", "daemon_withdraws", "daemon_changes_tools"), line),
         "daemon_is_told": {"type": ["object", "null"]},
     }

@@ -34,6 +34,7 @@ def rendering(file: str, fixtures: dict[str, dict[str, Tool]]) -> str:
     if "limits" in fixtures:
         parts.append("[limits]\n" + "".join(f"{name} = {value}\n" for name, value in fixtures["limits"].items()))
     parts += [_tool(name, tool) for name, tool in tools.items() if name not in served]
+    parts += [_server(name, server) for name, server in fixtures.get("servers", {}).items()]
     if served:
         parts.append(
             f'[mcp.behaviours]\ncommand = "python3"\nargs = ["behaviours.py", "{file}"]\ncwd = "."\nprefix = ""\n'
@@ -63,7 +64,20 @@ def _tool(name: str, tool: Tool) -> str:
     lines.append(BEHAVIOURS[str(does["name"])](does))
     if "limit_ms" in tool:
         lines.append(f"call_s = {int(str(tool['limit_ms'])) / 1000}")
-    lines += [f"{key} = {text(tool[key])}" for key in ("title", "description", "hint", "doc", "tags") if key in tool]
+    lines += [
+        f"{key} = {text(tool[key])}"
+        for key in ("title", "description", "hint", "doc", "tags", "overflow")
+        if key in tool
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _server(name: str, server: Tool) -> str:
+    """A server, which the script `greeter.sh` is, or a program that is nowhere."""
+    runs = 'command = "sh"\nargs = ["greeter.sh"]\ncwd = "."'
+    lines = [f"[mcp.{name}]", runs if server.get("starts", True) else 'command = "./no-such-program"']
+    lines += [] if server.get("passes", True) else ["mcp_resources = false"]
+    lines += ["shared = true"] if "shared" in server else []
     return "\n".join(lines) + "\n"
 
 
@@ -72,12 +86,17 @@ def _profile(name: str, profile: Tool, served: list[str]) -> str:
     assert isinstance(wanted, list)
     lines = [f"[agents.{name}]", f"tools = {text([one for one in wanted if one not in served])}"]
     lines += ['mcp = ["behaviours"]'] if any(one in served for one in wanted) else []
-    lines += [f"{key} = {text(profile[key])}" for key in ("jobs", "token", "admin") if key in profile]
+    lines += [f"mcp = {text(profile['servers'])}"] if "servers" in profile else []
+    lines += ['workspaces = ["./"]'] if "workspace" in profile else []
+    keys = ("jobs", "token", "admin", "catalog", "max_output", "budget", "turn_budget")
+    lines += [f"{key} = {text(profile[key])}" for key in keys if key in profile]
     return "\n".join(lines) + "\n"
 
 
 def text(value: object) -> str:
-    """A value in TOML, which has strings, lists and booleans in common with JSON."""
+    """A value in TOML, which has strings, lists, numbers and booleans in common with JSON."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {text(one)}' for key, one in value.items())} }}"
     return json.dumps(value, ensure_ascii=False)
 
 

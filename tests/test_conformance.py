@@ -76,14 +76,41 @@ def test_every_transcript_holds_on_a_socket(report: dict[str, object]) -> None:
 
 
 def test_nothing_is_skipped_on_a_socket_but_what_the_daemon_cannot_do_yet(report: dict[str, object]) -> None:
-    # What is slow is for `make conformance`.
+    # What is slow is for `make conformance`, and what ends its daemon is below.
     reasons = {why for why in outcomes(report, "skipped").values() if "of version" not in why}
-    assert reasons <= {"needs approval", "needs slow"}
+    assert reasons <= {"needs approval", "needs slow", "needs a daemon that the runner has started"}
     assert len(outcomes(report, "passed")) > 150
 
 
 def test_transcripts_hold_where_their_lines_come_in_pieces(sockets: tuple[str, ...]) -> None:
     assert outcomes(run("--level", "core", *sockets, "--seed", "1"), "failed") == {}
+
+
+def test_a_daemon_of_its_own_is_told_to_end() -> None:
+    assert outcomes(run(*WAYS["socket"], "daemon_drains"), "passed").keys() == {"daemon_drains"}
+
+
+@pytest.mark.parametrize("words", [["nosuchname"], ["ping", "nosuchname"], ["ping", "--level", "select"]])
+def test_what_plays_nothing_is_a_mistake(sockets: tuple[str, ...], words: list[str]) -> None:
+    done = subprocess.run([sys.executable, str(RUN), *sockets, *words], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize(
+    ("level", "since", "daemon", "is_too_old"),
+    [
+        ("select", "1.3", Daemon({"select": True}, {}), False),
+        ("core", "1.3", Daemon({"select": True}, {}), False),
+        ("core", "1.2", Daemon({"jobs": True}, {}), True),
+        ("core", "1.2", Daemon({"jobs": True}, {}, "1.2"), False),
+        ("select", "1.3", Daemon({"select": True}, {}, "1.1"), False),
+        ("core", "1.1", Daemon(None, {}), True),
+    ],
+)
+def test_each_level_is_judged_by_its_own_capability(
+    level: str, since: str, daemon: Daemon, *, is_too_old: bool
+) -> None:
+    assert daemon.is_too_old(Transcript("t", "It is.", level, since, "basic", [], [], [])) == is_too_old
 
 
 class OnPipes(Way):
@@ -142,6 +169,7 @@ def test_the_runner_starts_daemons(way: str, name: str) -> None:
         ({"$all": [{"$contains": "a"}, {"$contains": "b"}]}, "ab"),
         ({"$any_order": [{"a": {"$bind": "x"}}, 1]}, [1, {"a": "b"}]),
         ([{"$bind": "x"}, {"$ref": "x"}], ["a", "a"]),
+        ([{"$same": "x"}, {"$same": "x"}], [{"error": "a", "line": 1, "agent": "b"}, {"error": "a", "line": 2}]),
         (1, 1.0),
         ({"__port": "pong"}, {"__port": "pong", "new": 1}),
         ({"error": "x", "category": "y"}, {"error": "x", "category": "y", "hint": "z"}),
@@ -166,6 +194,7 @@ def test_a_value_is_as_expected(expected: object, seen: object) -> None:
         ({"$any_order": [1]}, [1, 1]),
         ([{"$bind": "x"}, {"$ref": "x"}], ["a", "b"]),
         ([{"$bind": "x"}, {"$bind": "y"}], ["a", "a"]),
+        ([{"$same": "x"}, {"$same": "x"}], [{"error": "a", "line": 1}, {"error": "a", "line": 1, "source": "b"}]),
         (True, 1),
         ("1", 1),
         ([1, 2], [2, 1]),

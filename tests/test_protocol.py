@@ -87,7 +87,9 @@ def test_a_transcript_is_as_its_schema_says(path: Path) -> None:
 def test_fixtures_have_the_behaviours_of_the_registry_and_show_each() -> None:
     behaviours = {each["name"]: set(each["parameters"]) for each in registry("behaviours")["behaviours"]}
     sets = [json.loads(path.read_text(encoding="utf-8")) for path in (PROTOCOL / "fixtures").glob("*.json")]
-    used = [tool["behaviour"] for fixtures in sets for tool in fixtures["tools"].values()]
+    tools = [fixtures["tools"] for fixtures in sets]
+    tools += [server.get("tools", {}) for fixtures in sets for server in fixtures.get("servers", {}).values()]
+    used = [tool["behaviour"] for each in tools for tool in each.values()]
     assert {each["name"] for each in used} == set(behaviours)
     assert [each for each in used if not each.keys() - {"name"} <= behaviours[each["name"]]] == []
 

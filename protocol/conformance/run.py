@@ -67,6 +67,7 @@ CAPABILITIES = {
     "limits": "limits",
     "short": "short",
     "select": "select",
+    "search": "search",
     "sizes": "sizes",
     "servers": "servers",
     "admin": "admin",
@@ -75,14 +76,20 @@ CAPABILITIES = {
     "content": "content",
     "details": "details",
 }
+# With which edition each capability came; a daemon that names one is of that edition at least.
+SINCE = {
+    each["name"]: each["since"]
+    for path in (PROTOCOL / "registry").glob("capabilities.json")
+    for each in json.loads(path.read_text(encoding="utf-8"))["capabilities"]
+}
 # What some profiles have and others have not: that a daemon names it is enough.
 OF_PROFILES = frozenset({"admin"})
 # What a daemon has or has not, and does not say: played where `--can` names it.
-UNSAID = frozenset({"approval", "servers", "chains", "expressions", "agents_called", "queues", "rules", "slow"})
+UNSAID = frozenset({"approval", "mcp", "chains", "expressions", "agents_called", "queues", "rules", "slow"})
 
 SENDS = frozenset({"agent", "agent_text", "agent_base64", "agent_repeat"})
 HEARS = frozenset({"daemon", "daemon_any_order", "daemon_repeat"})
-OTHERS = frozenset({*HEARS, "agent_ends", "agent_reads", "daemon_ends", "silence_ms"})
+OTHERS = frozenset({*HEARS, "agent_ends", "agent_reads", "daemon_drains", "daemon_ends", "silence_ms"})
 # What only a player behind the daemon's own machines can do or see.
 INSIDE = frozenset({"daemon_asks", "daemon_withdraws", "daemon_is_told", "daemon_changes_tools"})
 
@@ -186,6 +193,8 @@ KNOWN = frozenset(
     " msg name params profile progress protocol reason server source state t tools total violations warnings what"
     " limit limit_ms stage queue dropped process position cached bytes_in bytes_out kind".split()
 )
+# Of a fault line: which line it is about, and whose.
+PLACES = ("line", "id", "agent")
 MARKS = ("__port", "is_error", "category", "state", "latency_ms")
 
 KINDS: dict[str, Callable[[object], bool]] = {
@@ -287,6 +296,17 @@ def _refers(name: object, seen: object, bound: dict[str, object], at: str) -> st
     return differs(bound[str(name)], seen, bound, at)
 
 
+def _is_same(name: object, seen: object, bound: dict[str, object], at: str) -> str:
+    """The same fault as the one that was bound before: the line that it is about, and who asked, may be others."""
+    if str(name) not in bound:
+        return _binds(name, seen, bound, at)
+    known, other = (
+        {key: value for key, value in one.items() if key not in PLACES} if isinstance(one, dict) else one
+        for one in (bound[str(name)], seen)
+    )
+    return "" if known == other else f"{at or '/'} is {short(seen)}, not the same fault as {short(bound[str(name)])}"
+
+
 def _in_any_order(wanted: object, seen: object, bound: dict[str, object], at: str) -> str:
     assert isinstance(wanted, list)
     if not isinstance(seen, list) or len(seen) != len(wanted):
@@ -326,6 +346,7 @@ MATCHERS: dict[str, Callable[[object, object, dict[str, object], str], str]] = {
     "$all": _is_all,
     "$bind": _binds,
     "$ref": _refers,
+    "$same": _is_same,
     "$any_order": _in_any_order,
     "$optional": differs,
 }
@@ -552,6 +573,7 @@ class Way:
     """How a channel to a daemon with certain fixtures is had."""
 
     has_second = False
+    can_drain = False
 
     def lacks(self, fixtures: str) -> str:  # noqa: ARG002
         """Why there is no daemon with these fixtures; empty where there is."""
@@ -559,6 +581,13 @@ class Way:
 
     def open(self, fixtures: str) -> Channel:
         raise NotImplementedError
+
+    def alone(self, fixtures: str) -> Way:
+        """A way to a daemon of its own, which may be told to end."""
+        raise NotImplementedError(fixtures)
+
+    def drain(self) -> None:
+        """Tell the daemons to end."""
 
     def close(self) -> None:
         """End everything that was started."""
@@ -605,7 +634,7 @@ class Sockets(Way):
 class Started(Way):
     """A daemon for each set of fixtures, started when first asked for."""
 
-    has_second = True
+    has_second = can_drain = True
 
     def __init__(self, command: str, patience_s: float) -> None:
         self._command, self._patience_s = command, patience_s
@@ -636,6 +665,13 @@ class Started(Way):
     def open(self, fixtures: str) -> Channel:
         self.start(fixtures)
         return socket_channel(self._path(fixtures))
+
+    def alone(self, fixtures: str) -> Way:  # noqa: ARG002
+        return Started(self._command, self._patience_s)
+
+    def drain(self) -> None:
+        for process in self._running.values():
+            process.terminate()
 
     def _path(self, fixtures: str) -> str:
         return str(Path(self._directory.name) / f"{fixtures}.sock")
@@ -744,8 +780,14 @@ class Options:
 class Player:
     """Plays one transcript on channels of a way."""
 
-    def __init__(self, transcript: Transcript, open_channel: Callable[[], Channel], options: Options) -> None:
-        self._transcript, self._open, self._options = transcript, open_channel, options
+    def __init__(
+        self,
+        transcript: Transcript,
+        open_channel: Callable[[], Channel],
+        options: Options,
+        drain: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._transcript, self._open, self._options, self._drain = transcript, open_channel, options, drain
         self._channels: dict[str, Channel] = {}
         self._referees: dict[str, Referee] = {}
         self._bound: dict[str, object] = {}
@@ -801,6 +843,8 @@ class Player:
             if step.value == "gone":
                 channel.close()
                 self._closed.append(step.channel)
+        elif step.verb == "daemon_drains":
+            self._drain()
         elif step.verb == "agent_reads":
             channel.is_reading = bool(step.value)
         elif step.verb == "silence_ms":
@@ -884,13 +928,20 @@ class Daemon:
 
     capabilities: dict[str, bool] | None
     limits: dict[str, object]
+    edition: str = ""
 
     @property
     def version(self) -> str:
+        """Its edition: what it says, else the newest of its capabilities'."""
         if self.capabilities is None:
             return "1.0"
-        marks = {"admin": "1.4", "servers": "1.3", "content": "1.2"}
-        return next((version for name, version in marks.items() if name in self.capabilities), "1.1")
+        return self.edition or max(["1.1", *(SINCE.get(name, "1.1") for name in self.capabilities)])
+
+    def is_too_old(self, transcript: Transcript) -> bool:
+        """Whether what is shown came later. An extension that it names is judged by that alone."""
+        name = CAPABILITIES.get(transcript.level)
+        own = SINCE.get(name, "1.0") if name is not None and name in (self.capabilities or ()) else "1.0"
+        return transcript.since > max(self.version, own)
 
 
 def ask_daemon(way: Way, options: Options) -> Daemon:
@@ -917,7 +968,8 @@ def ask_daemon(way: Way, options: Options) -> Daemon:
         channel.close()
     said, limits = ready.get("capabilities"), ready.get("limits")
     capabilities = {name: value is True for name, value in said.items()} if isinstance(said, dict) else None
-    return Daemon(capabilities, limits if isinstance(limits, dict) else {})
+    edition = ready.get("edition")
+    return Daemon(capabilities, limits if isinstance(limits, dict) else {}, edition if isinstance(edition, str) else "")
 
 
 @dataclass
@@ -931,7 +983,7 @@ class Choice:
 
     def refuses(self, transcript: Transcript, daemon: Daemon, way: Way) -> str:
         """Why a transcript is not played; empty where it is."""
-        if transcript.since > daemon.version:
+        if daemon.is_too_old(transcript):
             return f"it is of version {transcript.since}, the daemon of {daemon.version}"
         for need in [transcript.level, *transcript.needs]:
             if need in self.cannot:
@@ -944,6 +996,8 @@ class Choice:
                 return f"needs {need}"
             if need == "second_channel" and not way.has_second:
                 return "needs a second channel"
+            if need == "drain" and not way.can_drain:
+                return "needs a daemon that the runner has started"
         return way.lacks(transcript.fixtures)
 
     def has(self, transcript: Transcript) -> bool:
@@ -983,20 +1037,31 @@ def play_one(transcript: Transcript, daemon: Daemon, way: Way, choice: Choice, o
 
 def attempt(transcript: Transcript, way: Way, options: Options) -> tuple[str, bool]:
     """Why a play failed, empty where it did not; and whether a line was no worse than late."""
+    is_alone = "drain" in transcript.needs
+    its_way = way.alone(transcript.fixtures) if is_alone else way
     try:
-        Player(transcript, lambda: way.open(transcript.fixtures), options).play()
+        Player(transcript, lambda: its_way.open(transcript.fixtures), options, drain=its_way.drain).play()
     except (WrongError, OSError) as error:
         return str(error), isinstance(error, LateError)
+    finally:
+        if is_alone:
+            its_way.close()
     return "", False
 
 
 def play_all(way: Way, choice: Choice, options: Options, jobs: int) -> tuple[Daemon, list[Result]]:
     """Play what was chosen, so many at a time."""
-    chosen = [one for one in map(read_transcript, transcripts()) if choice.has(one)]
+    known = list(map(read_transcript, transcripts()))
+    if strange := set(choice.only) - {one.name for one in known}:
+        raise WrongError(f"there is no transcript of the name {', '.join(sorted(strange))}")
+    chosen = [one for one in known if choice.has(one)]
     daemon = ask_daemon(way, options)
     if isinstance(way, Started):
         for fixtures in sorted({one.fixtures for one in chosen if not choice.refuses(one, daemon, way)}):
             way.start(fixtures)
+    if not any(choice.refuses(one, daemon, way) == "" for one in chosen):
+        why = sorted({choice.refuses(one, daemon, way) for one in chosen}) or ["no transcript is chosen"]
+        raise WrongError("; ".join(why))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         results = pool.map(lambda one: play_one(one, daemon, way, choice, options), chosen)
         return daemon, list(results)

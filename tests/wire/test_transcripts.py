@@ -24,6 +24,7 @@ NOT_PURE: Final = {
     "queued": "queues and breakers are of the daemon's own calls",
     "sized": "what is stored is in files",
     "ruled": "rules and approvals are of the daemon's own calls",
+    "locked": "the machines open every channel's own profile",
     "spelled": "some of the tools are a server's, which is a real child",
 }
 # Levels of which the machines do nothing that came with edition 1.2: they have no events, orders and promotions, and
@@ -40,6 +41,8 @@ def marks(path: Path) -> list[pytest.MarkDecorator]:
         reason = "the machines have no windows, and store nothing"
     if "second_channel" in transcript.needs:
         reason = "a machine is one channel"
+    if "drain" in transcript.needs:
+        reason = "the whole daemon is told to end"
     if "slow" in transcript.needs:
         reason = "a machine has no clock, and nothing that is unread"
     return [pytest.mark.skip(reason=reason)] if reason else []

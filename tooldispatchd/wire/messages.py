@@ -373,7 +373,7 @@ class Ready(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True)
     prompt: str | None = None
     """What to put into a model's prompt, in the form `text`."""
     servers: list[PassingServer] = []
-    """For an agent that asked for them in `hello`."""
+    edition: str | None = None
 
 
 class ReadyLine(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=True):
@@ -383,7 +383,6 @@ class ReadyLine(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=T
     protocol: int
     tools: list[Raw]
     warnings: list[str]
-    # A daemon before these were thought of says neither.
     capabilities: Raw | UnsetType = UNSET
     limits: Raw | UnsetType = UNSET
     agent: str | None = None
@@ -391,6 +390,7 @@ class ReadyLine(msgspec.Struct, tag_field="__port", tag="ready", omit_defaults=T
     id: str | None = None
     prompt: str | None = None
     servers: list[Raw] | UnsetType = UNSET
+    edition: str | None = None
 
 
 class Tools(msgspec.Struct, tag_field="__port", tag="tools", omit_defaults=True):

@@ -40,6 +40,8 @@ from tooldispatchd.wire.messages import (
 
 # The kinds of questions that an agent may say in `hello` that it answers.
 ANSWERS: Final = frozenset({"approve", "sampling", "elicitation", "roots"})
+# Of the protocol, as `ready` says it.
+EDITION: Final = "1.5"
 # Capabilities that every session has.
 ALWAYS: Final = {
     "content": True,
@@ -49,6 +51,7 @@ ALWAYS: Final = {
     "short": True,
     "select": True,
     "sizes": True,
+    "search": True,
 }
 # The kinds of events that an agent may ask for.
 EVENTS: Final[frozenset[str]] = frozenset(EventKind)

@@ -20,7 +20,7 @@ from tooldispatchd.calls.selection import EVERY, ToolSelection
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import MAX_SWITCHES, PROTOCOL, ReadyLine, Select, ToolsLine, ToolsReq
-from tooldispatchd.wire.session import SessionMachine
+from tooldispatchd.wire.session import EDITION, SessionMachine
 
 
 class Offering:
@@ -121,6 +121,7 @@ class Offering:
             machine.hello_id,
             prompt_in(machine.asked.schemas, tools),
             toolset.passing() if machine.asked.servers else UNSET,
+            EDITION,
         )
 
     def send_changed(self) -> None:

@@ -181,9 +181,14 @@ class Roster:
         """The channel's own session, for an agent whose first line is no `hello`; else as `greet`."""
         if agent is not None:
             return UNKNOWN_AGENT
+        if self._failures >= MAX_FAILURES:
+            return NOT_AUTHENTICATED
         if self._refusal is not None or self.is_closing:
             return self._refusal or DRAINING
         profile = self._admit(None)
+        if isinstance(profile, Fault) and profile.code is Code.NOT_AUTHENTICATED:
+            # As a hello without a token.
+            self._mind_refusal(profile, None)
         return self._open(profile, None, line=line) if isinstance(profile, Profile) else profile
 
     def forget(self) -> None:
@@ -248,7 +253,7 @@ class Roster:
             return too_many("sessions_per_uid", limits.sessions_per_uid)
         return None
 
-    def _mind_refusal(self, refusal: Fault, hello: Hello) -> None:
+    def _mind_refusal(self, refusal: Fault, hello: Hello | None) -> None:
         """A channel's own session that is refused ends its channel; for a wrong token it may try again."""
         if refusal.code is Code.NOT_AUTHENTICATED:
             self._failures += 1
@@ -257,8 +262,9 @@ class Roster:
             runtime.state.guesses.note(visitor.program, trio.current_time())
             if is_logged(count):
                 # An agent that confuses the fields may have put its token here.
-                is_profile = hello.profile is None or hello.profile in runtime.setup.catalog.profiles
-                profile = hello.profile if is_profile else "(no such profile)"
+                named = None if hello is None else hello.profile
+                is_profile = named is None or named in runtime.setup.catalog.profiles
+                profile = named if is_profile else "(no such profile)"
                 runtime.setup.log.warning(
                     "hello refused", uid=visitor.uid, pid=visitor.pid, profile=profile, lately=count
                 )
@@ -266,7 +272,7 @@ class Roster:
                 # Sessions that are open go on: they have shown who they are. Nobody else comes in here.
                 self._refusal = self._refusal or refusal
                 self.is_closing = self.is_closing or self.is_empty
-        elif hello.agent is None and refusal.code not in MISTAKES and not self.named:
+        elif hello is not None and hello.agent is None and refusal.code not in MISTAKES and not self.named:
             # Requests that follow at once get the same answer.
             self._refusal = self._refusal or refusal
             self.is_closing = True

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.daemon.spawned import until
 from tests.forked.sandbox.confined import as_another, need, run_python
 from tests.processes import sleepers
 from tooldispatchd.forked.policy import Policy
@@ -31,4 +32,4 @@ def test_what_it_starts_cannot_signal_it_and_ends_with_it(policy: Policy) -> Non
     need("seccomp", "user_namespaces")
     said = run_python(ATTENDED, policy.to_json())
     assert said == "[b'0', b'up']\nno child of its own"
-    assert not sleepers(LONG)
+    until(lambda: not sleepers(LONG))

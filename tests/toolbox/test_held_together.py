@@ -13,6 +13,8 @@ from tests.processes import sleepers
 from tooldispatchd.forked.sandbox import attendant
 
 CONFIG = """
+[limits]
+processes = 1
 [toolbox.shell]
 [agents.default]
 toolboxes = ["shell"]
@@ -67,3 +69,15 @@ def test_an_orphan_may_clean_up_when_its_call_ends(agent: Agent) -> None:
 
 def test_without_an_attendant_there_are_no_orphans_of_its() -> None:
     assert not attendant.signal_orphans(0, but_of=0)
+
+
+def test_jobs_hold_no_place_of_other_commands_and_are_bounded_for_an_agent(agent: Agent) -> None:
+    answers = [agent.ask("bash", {"command": f"sleep {LONG}", "background": True})["content"] for _ in range(5)]
+    jobs = [json.loads(answer)["job"] for answer in answers]
+    until(lambda: len(sleepers(LONG)) == 4)
+    assert told(agent, "echo now") == "now\nexit code 0"
+    agent.ask("job_stop", {"job": jobs[0]})
+    until(lambda: len(sleepers(LONG)) == 4)
+    for job in jobs[1:]:
+        agent.ask("job_stop", {"job": job})
+    until(lambda: not sleepers(LONG))

@@ -25,7 +25,7 @@ from tooldispatchd.agent.session.approvers import Approvers, AskedSession
 from tooldispatchd.agent.session.lineage import Levels
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.steps.auditing import AuditSink
-from tooldispatchd.agent.steps.gates import GateStep
+from tooldispatchd.agent.steps.gates import GateStep, ProgramStep
 from tooldispatchd.agent.steps.hooks import Hooks
 from tooldispatchd.agent.steps.policysteps import PolicyState, PolicySteps
 from tooldispatchd.agent.tools.sharing import Sharing
@@ -71,6 +71,10 @@ class FairLimiter:
 
 # Four children a core keep the cores busy while some of them wait, and are few enough to be run in time.
 PROCESSES_A_CORE: Final = 4
+# Jobs that may be servers mostly sleep: eight for each place of a program, of which one agent has as many as a project
+# has servers, watchers and builds at a time.
+BESIDE_A_PLACE: Final = 8
+BESIDE_PER_AGENT: Final = 4
 
 
 class Lender(Protocol):
@@ -153,8 +157,9 @@ class Services:
 class DaemonState:
     """What all agents share and what changes while the daemon runs: places, memory, counts.
 
-    `processes` shares the places for children between agents; agents that are children have places of their own in
-    `agents`, since one of them may wait for a tool that needs one of the others. The steps are those by which a call
+    `processes` shares the places for children between agents, `beside` those for jobs that may run for hours; agents
+    that are children have places of their own in `agents`, since one of them may wait for a tool that needs one of the
+    others. The steps are those by which a call
     has such a place. Of `setup` it takes what holds for all generations.
     """
 
@@ -162,7 +167,9 @@ class DaemonState:
         places = setup.limits.processes or PROCESSES_A_CORE * cores
         self.processes: Final[Gate[Call]] = Gate(places, kept=kept_of(places))
         self.agents: Final[Levels[Call]] = Levels(places)
-        self.program_place: Final = GateStep(StepOrder.PROGRAM_PLACE, "programs", lambda _: self.processes)
+        beside = places * BESIDE_A_PLACE
+        self.beside: Final[Gate[Call]] = Gate(beside, kept=kept_of(beside), per_agent=BESIDE_PER_AGENT)
+        self.program_place: Final = ProgramStep(self.processes, self.beside)
         self.agent_place: Final = GateStep(
             StepOrder.AGENT_PLACE, "agents", lambda context: self.agents.at(context.lineage.depth)
         )

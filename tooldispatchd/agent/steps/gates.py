@@ -67,6 +67,24 @@ class GateStep(Step):
             call.context.starter.leave(gate, call)
 
 
+class ProgramStep(GateStep):
+    """A place for a program; jobs that may be servers, and run for hours, have places of their own."""
+
+    __slots__ = ("_beside",)
+
+    def __init__(self, programs: Gate[Call], beside: Gate[Call]) -> None:
+        super().__init__(StepOrder.PROGRAM_PLACE, "programs", lambda _: programs)
+        self._beside = GateStep(StepOrder.PROGRAM_PLACE, "background programs", lambda _: beside)
+
+    def take(self, call: Call) -> Fault | Literal[Waits.WAITS] | None:
+        return self._beside.take(call) if call.request.is_beside else super().take(call)
+
+    def leave(self, call: Call, outcome: Outcome) -> None:
+        # By where it is: what it is may have changed since it came in.
+        self._beside.leave(call, outcome)
+        super().leave(call, outcome)
+
+
 class Exclusives:
     """What one call has for itself, or several share that only look: each has a gate as long as a call comes to it."""
 

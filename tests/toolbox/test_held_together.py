@@ -10,6 +10,7 @@ import pytest
 from tests.daemon.spawned import Agent, daemon_on, until
 from tests.forked.sandbox.confined import need
 from tests.processes import sleepers
+from tooldispatchd.config.toolboxes import memory_of_machine
 from tooldispatchd.forked.sandbox import attendant
 
 CONFIG = """
@@ -81,3 +82,8 @@ def test_jobs_hold_no_place_of_other_commands_and_are_bounded_for_an_agent(agent
     for job in jobs[1:]:
         agent.ask("job_stop", {"job": job})
     until(lambda: not sleepers(LONG))
+
+
+def test_a_command_has_a_quarter_of_the_memory_unless_its_table_says_more(agent: Agent) -> None:
+    answer = told(agent, f"exec python3 -c 'bytearray({memory_of_machine() // 3})'")
+    assert "MemoryError" in answer or "SIGKILL" in answer

@@ -4,7 +4,10 @@ From here on they are tools like any other: each has the keys that its author co
 table each was made of, so that whatever is wrong with one is told of that.
 """
 
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path as FilePath
 from typing import Final, cast
 
 import msgspec
@@ -204,6 +207,8 @@ def _written_out(name: str, builtin: Builtin, set_name: str, options: dict[str, 
         "env": {"TOOLDISPATCHD_TOOLBOX": SETS[set_name].parent},
         **SETS[set_name].bounds,
     }
+    if (part := SETS[set_name].memory_part) is not None:
+        made["memory"] = memory_of_machine() // part
     if "shared" in options:
         made["write"] = [options["shared"]]
     optional = {"call_s": builtin.call_s, "mode": builtin.mode, "doc": doc_of(name)}
@@ -213,6 +218,16 @@ def _written_out(name: str, builtin: Builtin, set_name: str, options: dict[str, 
     if builtin.state is not None and keeps_state(set_name, options):
         made["state"] = builtin.state
     return made
+
+
+def memory_of_machine() -> int:
+    """The bytes of memory that this process may have with all others: the machine's, or those of its container."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # As a container shows its own bound, in the two versions of cgroups.
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):
+            whole = min(whole, int(FilePath(path).read_bytes()))
+    return whole
 
 
 def _offer(table: Table, made: Mapping[str, list[str]]) -> Iterator[Problem]:

@@ -37,6 +37,8 @@ class ToolSet(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[str, ...] = ()
     bounds: dict[str, object]
     parent: str = "toolbox"
+    memory_part: int | None = None
+    """Of the machine's memory each call may have the part with this divisor, unless its table says `memory`."""
 
 
 _SHUT_IN: Final[dict[str, object]] = {"read": [], "write": [], "network": False}
@@ -148,6 +150,8 @@ SETS: Final[dict[str, ToolSet]] = {
     "shell": ToolSet(
         options=("session",),
         bounds=_IN_WORKSPACE,
+        # As much as a build of something large takes, and never all that the daemon and other agents need too.
+        memory_part=4,
         tools={
             "bash": Builtin(
                 function="bash:bash",

@@ -196,7 +196,7 @@ class CallMachine:
     def extend(self, limit_s: float, now: float, *, most_s: float) -> None:
         """Begin its limit anew while it runs, up to `most_s` from its start in all; `allow` has said when it ran."""
         assert self.ran_at is not None
-        self.allow(min(now + limit_s - self.ran_at, most_s), self.ran_at)
+        self.allow(min(now + limit_s - self.ran_at, max(limit_s, most_s)), self.ran_at)
 
     @property
     def deadline(self) -> float:

@@ -35,7 +35,6 @@ def fault_at(code: Code, violations: Sequence[Violation]) -> Fault:
 
 def with_answer(fault: Fault, answer: Answer) -> Fault:
     """The fault with the answer that broke its schema: the call has run, and nobody gets it otherwise."""
-    text = str(answer.content)
-    beginning = text[:MAX_ANSWER_BYTES].encode()[:MAX_ANSWER_BYTES].decode(errors="ignore")
-    told = beginning if len(beginning) == len(text) else f"{beginning}…"
+    # Nothing stands behind the cut: what is left of a secret is looked for at the ends of a text.
+    told = str(answer.content)[:MAX_ANSWER_BYTES].encode()[:MAX_ANSWER_BYTES].decode(errors="ignore")
     return msgspec.structs.replace(fault, extras={**fault.extras, "answer": told})

@@ -15,6 +15,7 @@ A message that is too large, or an answer that is too costly to check, for the d
                                   └──▶ any other ──▶ the message without its largest value, and where that lies
 """
 
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -177,7 +178,7 @@ def _answer_of(result: _Result, tool: McpTool, server: Server, kind: ContentKind
         answer = structured or _shown(result.content, kind, is_error=False)
         if not server.warns_of_outputs or tool.result is not Result.LISTED:
             return with_answer(value, answer)
-        value = msgspec.structs.replace(answer, warning=f"it breaks the tool's output schema: {value.detail}")
+        value = msgspec.structs.replace(answer, warning=f"the answer breaks the tool's output schema: {value.detail}")
         if structured is None:
             return value
     if kind is not ContentKind.BLOCKS:
@@ -234,13 +235,18 @@ def _checked(result: _Result, tool: McpTool, output: Check) -> Outcome:
     """The value that a schema asks for; of a tool whose type is declared a text may hold it too."""
     structured, content = result.structured, result.content
     value: object = None
-    if not isinstance(structured, UnsetType) and (tool.result is Result.LISTED or bytes(structured) != b"null"):
+    if isinstance(structured, Raw) and (
+        bytes(structured) != b"null" or (tool.result is Result.LISTED and output.is_valid(None))
+    ):
         try:
             value = _decode(structured)
         except msgspec.DecodeError as error:
             return _invalid(f"structuredContent cannot be read: {error}")
     elif tool.result is Result.LISTED:
-        return _invalid("structuredContent is missing, though the tool declares an output schema")
+        with suppress(*DECODE_ERRORS):
+            value = _decode(_lone_text(_listed(content)) or "")
+        if value is None or not output.is_valid(value):
+            return _invalid("structuredContent is missing, though the tool declares an output schema")
     elif isinstance(content, Raw) and (text := _lone_text(content)) is not None:
         try:
             value = _decode(text)

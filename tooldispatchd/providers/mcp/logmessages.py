@@ -129,7 +129,7 @@ def beginning_of(line: bytes | bytearray) -> str:
     head = bytes(line[:MAX_STRAY_CHARS])
     if len(line) > len(head):
         head = _LAST_WORD.sub(b"", head) + b"..."
-    return printable(head.decode(errors="replace").strip(), MAX_STRAY_CHARS)
+    return printable(head.decode(errors="replace").strip(), MAX_STRAY_CHARS + len("..."))
 
 
 def printable(text: str, max_chars: int) -> str:

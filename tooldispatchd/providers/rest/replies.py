@@ -86,7 +86,7 @@ def outcome_in(body: Body, job: ReplyJob, check: Check, expression: Expression |
                 value, warning = other, None
             else:
                 fault = fault_of(Code.INVALID_OUTPUT, check, value)
-                warning = f"it breaks the tool's type: {fault.detail}"
+                warning = f"the answer breaks the tool's type: {fault.detail}"
         content = _encode(value)
     except RecursionError:
         return _DEEP
@@ -151,7 +151,7 @@ def _read(body: Body, job: ReplyJob) -> _ReadBody:
         try:
             value = json_in(body, job.charset)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            warning = f"it is given as a text, since its JSON cannot be read: {error}" if is_json else None
+            warning = f"the answer is a text, since its JSON cannot be read: {error}" if is_json else None
         else:
             return _ReadBody(value if job.pick is None else at(value, job.pick), "json")
     if is_json or _TEXTS.fullmatch(media_type) is not None or (not media_type and b"\0" not in body):

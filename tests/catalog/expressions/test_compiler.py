@@ -18,6 +18,8 @@ DECLARED = {
     "Nest": parse_type("[Nest]"),
 }
 
+UNEXACT = "a number cannot hold an integer of the input exactly: declare it as int, json or string"
+
 
 def compiled(source: str, arrow: str) -> Expression:
     input_type, output_type = parse_arrow(arrow)
@@ -167,6 +169,9 @@ def test_a_failed_evaluation_is_a_value(source: str, arrow: str, value: object, 
         ("a", "{a: int} -> int", {"a": 2**63}, "/a: an integer outside 64 bits"),
         ("input.a + 1", "{a: int} -> int", {"a": 2**63}, "/a: an integer outside 64 bits"),
         ("input", "json -> json", [{"x": 2**64}], "/0/x: an integer outside 64 bits"),
+        ("n", "number -> number", 2**53 + 1, UNEXACT),
+        ("n", "{n: number} -> number", {"n": -(2**53) - 1}, UNEXACT),
+        ("ns", "{ns: [number]} -> [number]", {"ns": [1, 2**60 + 1]}, UNEXACT),
         ("n", "number -> number", 10**400, "an integer of the input is too large for a number"),
         ("s + s", "string -> string", "\ud800", "the input holds a text with a lone surrogate, which is no character"),
         ("v", "json -> json", ["\udc00"], "the input holds a text with a lone surrogate, which is no character"),

@@ -82,7 +82,10 @@ class Scope:
         self.free_name = self._whole if self.is_record else self._find_free_name()
 
     def needs_exact(self, *, typed: bool) -> bool:
-        """Whether the expression reads numbers that CEL sees as dynamic values; not `typed`: whether it reads any."""
+        """Whether the expression reads a `number`, which CEL would round, or numbers that it sees as dynamic values.
+
+        Not `typed`: whether it reads any.
+        """
         if self.reads_whole:
             return self._has_dynamic_numbers(self.input, typed=typed and not self.is_record)
         return any(self._has_dynamic_numbers(type_, typed=typed) for type_ in self._read().values())
@@ -94,7 +97,7 @@ class Scope:
             if isinstance(meaning, ListOf):
                 meaning = resolve(meaning.item, self.declared)
         if typed and isinstance(meaning, Primitive):
-            return False
+            return meaning.word == "number"
         nodes = reachable(meaning, self.declared)
         return any(isinstance(node, Primitive) and node.word in {"int", "number"} for node in nodes)
 

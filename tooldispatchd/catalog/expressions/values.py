@@ -79,10 +79,7 @@ class _Exact:
             if kind is list:
                 return in_list(value)  # type: ignore[arg-type]  # its class is list
             if to_float and kind is int:
-                try:
-                    return float(value)  # type: ignore[arg-type]  # its class is int
-                except OverflowError:
-                    raise WideIntegerError("an integer of the input is too large for a number") from None
+                return _double_of(value)  # type: ignore[arg-type]  # its class is int
             if to_int and kind is float and value.is_integer():  # type: ignore[attr-defined]  # its class is float
                 return int(value)  # type: ignore[call-overload]  # as above
             return value
@@ -124,6 +121,18 @@ class _Exact:
             return exact if any(map(is_not, exact, value)) else value
 
         return convert_items
+
+
+def _double_of(value: int) -> float:
+    try:
+        double = float(value)
+    except OverflowError:
+        raise WideIntegerError("an integer of the input is too large for a number") from None
+    if double != value:
+        raise WideIntegerError(
+            "a number cannot hold an integer of the input exactly: declare it as int, json or string"
+        )
+    return double
 
 
 _Kind = TypeVar("_Kind", Record, ListOf, Product)

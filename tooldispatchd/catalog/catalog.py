@@ -13,6 +13,7 @@ from tooldispatchd.catalog.caching import caching_problems, caching_warnings
 from tooldispatchd.catalog.callgraph import find_cycles
 from tooldispatchd.catalog.choosing import alias_problems, aliases_of
 from tooldispatchd.catalog.deadlocks import find_deadlocks
+from tooldispatchd.catalog.denials import doubted_names
 from tooldispatchd.catalog.enforcement import Enforceable
 from tooldispatchd.catalog.hookspec import hook_problems, idle_hooks, tools_of
 from tooldispatchd.catalog.masker import Masker
@@ -133,6 +134,7 @@ def build_catalog(
         _free(tools)
         return problems
     warnings = [*warnings, *apis.warnings, *disabled_uses(config, servers), *unrun_agents(config)]
+    warnings += doubted_names(config, servers)
     warnings += [*_idle_workspaces(config), *_open_powers(config, profiles, {**tokens, **own})]
     warnings += [*_idle_hooks(config, servers), *caching_warnings(config.mcp)]
     warnings += [f"tools.{each.name}: not checked is its {what}" for each in tools.values() for what in each.unchecked]

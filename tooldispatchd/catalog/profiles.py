@@ -15,12 +15,13 @@ import msgspec
 from tooldispatchd.catalog.agentspec import AgentSpec
 from tooldispatchd.catalog.choosing import aliases_of, declared_names
 from tooldispatchd.catalog.confinement import NOTHING, Confinement, confinement_of, problems_of
+from tooldispatchd.catalog.denials import ChosenNames, is_spelled
 from tooldispatchd.catalog.globs import NameList, is_glob
-from tooldispatchd.catalog.names import nearest, split_name
+from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import NO_SUCH_SERVER, Binding, binding_of, server_tool
 from tooldispatchd.catalog.speckinds import Owners
-from tooldispatchd.catalog.specs import Config, McpSpec, Server
+from tooldispatchd.catalog.specs import Config, Server
 from tooldispatchd.catalog.spelling import Separator
 from tooldispatchd.catalog.traits import HINT, HINTS, TAG, Choice, Traits, is_trait, trait_problems
 
@@ -47,15 +48,20 @@ class ServerUse(msgspec.Struct, frozen=True):
     only: tuple[str, ...] | None = None
     within: tuple[tuple[str, ...], ...] = ()
     without: tuple[str, ...] = ()
+    spelled: tuple[str, ...] = ()
+    """What takes tools away by any spelling of the whole name, prefix and all."""
 
-    def may_admit(self, tool: str) -> bool:
+    def may_admit(self, tool: str, prefix: str | None) -> bool:
         """Whether a tool of the server may be offered, as far as the profile tells without knowing its hints."""
         lists = self.within if self.only is None else (self.only, *self.within)
-        return not self.denies(tool, ()) and all(Choice(entries).admits(tool, HINTS) for entries in lists)
+        is_taken = self.denies(tool, (), prefix=prefix)
+        return not is_taken and all(Choice(entries).admits(tool, HINTS) for entries in lists)
 
-    def denies(self, tool: str, traits: Iterable[str]) -> bool:
-        """Whether a tool of the server is taken away."""
-        return Choice(self.without).admits(tool, traits)
+    def denies(self, tool: str, traits: Iterable[str], *, prefix: str | None) -> bool:
+        """Whether a tool of the server is taken away; `prefix` is what its names begin with, where that is known."""
+        if Choice(self.without).admits(tool, traits):
+            return True
+        return bool(self.spelled) and prefix is not None and is_spelled(prefixed(prefix, tool), self.spelled)
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -200,8 +206,10 @@ class _ProfileBuilder:
         wrong = [] if is_lent else problems_of(spec, path)
         self.problems += [*_unknown_owners(spec, path), *wrong]
         enabled = {server: only for server, only in used.items() if servers[server].spec.enabled}
-        offered, uses = _allowed(tools, _uses(enabled), spec.allow, servers, self._hoped)
-        offered, uses = _denied(offered, uses, spec.deny, servers, self._traits)
+        chosen = ChosenNames(self._config, servers, spec)
+        self.problems += chosen.problems(path)
+        offered, uses = _allowed(tools, _uses(enabled), chosen.allowed(), servers, self._hoped)
+        offered, uses = _denied(offered, uses, chosen, servers, self._traits)
         self.problems += _hidden_by_search(spec, path, offered)
         return Profile(
             name,
@@ -350,7 +358,7 @@ def narrow(
         found = NameList([entry]).of(profile.tools) if is_glob(entry) else [aliases.get(entry, entry)]
         if found and own.issuperset(found):
             tools |= dict.fromkeys(found)
-        elif server in offered and _has_tool(servers[server].spec, offered[server], tool):
+        elif server in offered and _has_tool(servers[server], offered[server], tool):
             only = used.setdefault(server, {})
             if only is not None:
                 only[tool] = None
@@ -368,8 +376,8 @@ def _within(use: ServerUse, whole: ServerUse) -> ServerUse:
     """A part of what a profile has of a server; what it names itself must still be there."""
     # A name was looked for there already.
     if whole.only in (None, use.only) or use.only is None or not any(map(is_glob, use.only)):
-        return ServerUse(use.server, use.only, whole.within, whole.without)
-    return ServerUse(use.server, use.only, (whole.only, *whole.within), whole.without)
+        return ServerUse(use.server, use.only, whole.within, whole.without, whole.spelled)
+    return ServerUse(use.server, use.only, (whole.only, *whole.within), whole.without, whole.spelled)
 
 
 def _allowed(
@@ -399,11 +407,12 @@ def _allowed(
 def _denied(
     tools: tuple[str, ...],
     uses: tuple[ServerUse, ...],
-    deny: tuple[str, ...],
+    chosen_names: ChosenNames,
     servers: Mapping[str, Binding],
     traits: Traits,
 ) -> tuple[tuple[str, ...], tuple[ServerUse, ...]]:
     """What `deny` leaves of tools and servers; a server whose tag it has is left out."""
+    deny = chosen_names.denied()
     if not deny:
         return tools, uses
     kept: list[ServerUse] = []
@@ -412,8 +421,10 @@ def _denied(
             # Without a prefix a tool may be called as one of another server.
             raw = (entry for entry in deny if servers[use.server].prefix == "" and not is_trait(entry))
             without = tuple(dict.fromkeys((*_of_server(deny, use.server, servers), *raw)))
-            only = use.only and tuple(name for name in use.only if not Choice(without).admits(name, ()))
-            kept += [] if only == () else [msgspec.structs.replace(use, only=only, without=without)]
+            part = msgspec.structs.replace(use, without=without, spelled=chosen_names.spelled(servers[use.server]))
+            prefix = servers[use.server].prefix
+            only = use.only and tuple(name for name in use.only if not part.denies(name, (), prefix=prefix))
+            kept += [] if only == () else [msgspec.structs.replace(part, only=only)]
     chosen = Choice(filter(_is_of_declared, deny))
     return tuple(name for name in tools if not chosen.admits(name, traits.get(name, ()))), tuple(kept)
 
@@ -469,12 +480,13 @@ def disabled_uses(config: Config, servers: Mapping[str, Binding]) -> list[str]:
     return warnings
 
 
-def _has_tool(spec: McpSpec, use: ServerUse, tool: str) -> bool:
+def _has_tool(server: Binding, use: ServerUse, tool: str) -> bool:
     """Whether a tool of a server may be used, or any that a pattern stands for, as far as the configuration knows."""
+    spec = server.spec
     if is_glob(tool):
         return all(each is None or _may_be_among(each, tool) for each in (spec.tools, use.only))
     lists = [each for each in (spec.tools, spec.allow) if each is not None]
-    is_kept = all(NameList(each).admits(tool) for each in lists) and use.may_admit(tool)
+    is_kept = all(NameList(each).admits(tool) for each in lists) and use.may_admit(tool, server.prefix)
     return is_kept and not NameList(spec.deny).admits(tool)
 
 

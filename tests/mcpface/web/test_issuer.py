@@ -99,6 +99,8 @@ def test_a_token_of_the_issuer_opens_the_place(
     assert caller.call("echo", "hi").status == 200
 
 
+# The library warns of what it signs with here.
+@pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
 @pytest.mark.parametrize(
     "other",
     [

@@ -122,7 +122,7 @@ class SessionServer:
     def denies(self, tool: str, traits: Iterable[str] = ()) -> bool:
         """Whether its table takes a tool away, or the profile."""
         is_denied = NameList(self.binding.spec.deny).admits(tool)
-        return is_denied or (self.use is not None and self.use.denies(tool, traits))
+        return is_denied or (self.use is not None and self.use.denies(tool, traits, prefix=self.prefix))
 
     def keeps(self, tool: str) -> bool:
         """Whether a tool that is asked for is not taken away again."""

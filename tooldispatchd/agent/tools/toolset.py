@@ -35,6 +35,7 @@ from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.stages import StepOrder
+from tooldispatchd.catalog.denials import unmatched
 from tooldispatchd.catalog.globs import insisted
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.offered import Offered
@@ -219,6 +220,7 @@ class Toolset:
         if kept is not None and (fault is None or kept.offer.tools):
             # A shared server that is opened anew has the tools that it had: it may come back with no other ones.
             hidden = self._offer(server, kept)
+            self._tell_unmatched(server, kept)
             self.warnings += [f"server {server.name}: {name} is hidden by another tool of that name" for name in hidden]
         self._place()
         self._order()
@@ -263,6 +265,18 @@ class Toolset:
             self._log.warning("tool missing", server=server.name, tool=tool, reason=detail)
         return missing
 
+    def _tell_unmatched(self, server: SessionServer, kept: ServerHandle) -> None:
+        """Warn of what the profile denies of the server, and the server does not have: it may be a slip."""
+        config = self._runtime.setup.catalog.config
+        spec = config.profile_spec(self._profile.name)
+        if spec is None or not spec.deny or server.use is None:
+            return
+        entries = [entry for entry in spec.deny if entry not in config.tools]
+        names = [*kept.offer.tools, *(kept.offer.listed or ()), *kept.offer.left_out]
+        for entry in unmatched(entries, {server.name, server.prefix or server.name}, names):
+            self._log.warning("denial fits no tool", server=server.name, entry=entry)
+            self.warnings.append(f"server {server.name} has no tool {entry}, which the profile denies")
+
     def _offer(self, server: SessionServer, kept: ServerHandle) -> list[str]:
         """Make the plans of the server's own tools; the names of those that others have."""
         server.planned = kept.offer
@@ -277,7 +291,8 @@ class Toolset:
         for tool in kept.offer.tools.values():
             traits = self._traits_of(server, tool) if is_by_hints else ()
             # Some may be there for declared ones alone.
-            if taken.admits(tool.name, traits) or not all(each.admits(tool.name, traits) for each in wanted):
+            is_taken = taken.admits(tool.name, traits) or (use.spelled and use.denies(tool.name, (), prefix=prefix))
+            if is_taken or not all(each.admits(tool.name, traits) for each in wanted):
                 continue
             name = prefixed(prefix, tool.name)
             if name in self.plans or name in self._waiting or (not prefix and self._is_of_another(name)):

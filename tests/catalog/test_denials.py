@@ -1,0 +1,85 @@
+"""What a profile takes away, by every spelling under which a tool can be called."""
+
+import pytest
+
+from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
+
+CONFIG = Config(
+    tools={
+        "rm.all": ToolSpec(type="int -> int", inline="id", aliases=("wipe",), tags=("files",)),
+        "keep": ToolSpec(type="int -> int", inline="id"),
+        "find": ToolSpec(mcp="srv", name="search"),
+    },
+    mcp={"srv": McpSpec(command="srv"), "few": McpSpec(command="few", prefix="f", tools=("one", "two"))},
+)
+
+
+def built(**keys: object) -> Catalog | list[Problem]:
+    everything = ProfileSpec(tools=("rm.all", "keep", "find"), mcp=("srv", "few"), **keys)  # type: ignore[arg-type]
+    return build_catalog(Config(tools=CONFIG.tools, mcp=CONFIG.mcp, agents={"default": everything}))
+
+
+def offered(entry: str, **keys: object) -> tuple[set[str], set[str]]:
+    """The declared tools that are left, and of the servers' tools those that are not."""
+    catalog = built(deny=(entry,), **keys)
+    assert isinstance(catalog, Catalog), catalog
+    profile = catalog.profiles["default"]
+    tools = {"srv": ("search", "danger.zone"), "few": ("one", "two")}
+    prefixes = {"srv": "srv", "few": "f"}
+    left = {
+        f"{use.server}:{tool}"
+        for use in profile.servers
+        for tool in tools[use.server]
+        if use.denies(tool, (), prefix=prefixes[use.server])
+    }
+    return set(profile.tools), left
+
+
+@pytest.mark.parametrize("entry", ["rm.all", "wipe", "rm_all", "rm*", "wip?", "#files"])
+def test_a_declared_tool_is_taken_away_by_any_of_its_names(entry: str) -> None:
+    assert offered(entry) == ({"keep", "find"}, set())
+
+
+@pytest.mark.parametrize(
+    "entry", ["srv:danger.zone", "srv__danger.zone", "srv_danger.zone", "srv__danger_zone", "srv__dan*"]
+)
+def test_a_server_s_tool_is_taken_away_by_any_of_its_names(entry: str) -> None:
+    assert offered(entry) == ({"rm.all", "keep", "find"}, {"srv:danger.zone"})
+
+
+@pytest.mark.parametrize("entry", ["f:one", "few:one", "f__one", "f_one"])
+def test_a_prefix_and_a_table_s_name_stand_for_one_server(entry: str) -> None:
+    assert offered(entry) == ({"rm.all", "keep", "find"}, {"few:one"})
+
+
+@pytest.mark.parametrize("entry", ["find", "srv:search", "srv__search"])
+def test_a_declared_tool_of_a_server_is_taken_away_with_what_it_is_made_of(entry: str) -> None:
+    assert offered(entry) == ({"rm.all", "keep"}, {"srv:search"})
+
+
+def test_a_bare_name_is_one_where_names_are_read_leniently() -> None:
+    assert offered("one", resolve="lenient")[1] >= {"few:one"}
+
+
+@pytest.mark.parametrize(("entry", "near"), [("kep", "keep"), ("f:on", "f:one"), ("nobody:x", None), ("kee_", "keep")])
+def test_what_fits_no_tool_is_a_problem(entry: str, near: str | None) -> None:
+    (problem,) = built(deny=(entry,))  # type: ignore[misc]  # it is a list
+    assert (problem.path, problem.value, problem.nearest) == (("agents", "default", "deny", 0), entry, near)
+
+
+def test_what_only_a_server_can_tell_is_a_warning() -> None:
+    catalog = built(deny=("srv:dangr",), allow=("keep", "nothing"))
+    assert isinstance(catalog, Catalog)
+    assert catalog.warnings == (
+        "agents.default.allow: nothing: no tool has this name",
+        "agents.default.deny: srv:dangr: whether a tool has this name is known once its server has told its tools",
+    )
+
+
+def test_an_alias_in_allow_means_its_tool() -> None:
+    catalog = built(allow=("wipe", "srv__search"))
+    assert isinstance(catalog, Catalog)
+    profile = catalog.profiles["default"]
+    assert (profile.tools, [use.server for use in profile.servers]) == (("rm.all",), ["srv"])

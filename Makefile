@@ -18,24 +18,23 @@ BUBBLEWRAP := build/bubblewrap
 PROMETHEUS := build/prometheus
 NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/null))
 # flake8-async takes files only, a third of a second for each: it gets those in which tasks wait, or have a scope, on all
-# cores. Each family of rules that is named costs: of asyncio (ASYNC3) ruff says the same, and the optional ones (ASYNC9)
-# contradict trio's synchronous methods; of scopes without a checkpoint (ASYNC100) ruff says the same, and for functions
-# that need not be async (ASYNC124) each path through them is followed: these two take as long as all others together.
-# Naming only rules to leave out would bring the optional ones in. A test may be async for the loop
-# that it runs in (ASYNC124), may look again and again at a process that sends no event (ASYNC110), and may block: nobody
-# else waits for its loop (ASYNC22).
-WITH_TASKS = grep --recursive --include='*.py' --files-with-matches --word-regexp --extended-regexp 'async|await|CancelScope'
-FLAKE8_ASYNC = xargs --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async --startable-in-context-manager=_hold
-# One file more at a time than there are cores, since most wait for a process that they started; the tests of one file
-# stay together, since some share what they set up, and keep the order that tests/conftest.py gives them.
+# cores; in `make check` those of the last day. Each family of rules that is named costs: of asyncio (ASYNC3) ruff says the
+# same, and the optional ones (ASYNC9) contradict trio's synchronous methods; naming only rules to leave out would bring
+# those in. A test may be async for the loop that it runs in (ASYNC124), may look again and again at a process that sends no
+# event (ASYNC110), and may block: nobody else waits for its loop (ASYNC22).
+WITH_TASKS = xargs --no-run-if-empty grep --files-with-matches --word-regexp --extended-regexp 'async|await|CancelScope'
+FLAKE8_ASYNC = xargs --no-run-if-empty --max-procs=$$(nproc) --max-args=20 $(BIN)/flake8-async --startable-in-context-manager=_hold
+CHANGED = git log --since='1 day ago' --diff-filter=d --name-only --format= -- '*.py' | sort --unique | xargs --no-run-if-empty ls 2>/dev/null
+# More files at a time than there are cores, since most wait for a process that they started; the tests of one file stay
+# together, since some share what they set up, and keep the order that tests/conftest.py gives them.
 PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin:$(CURDIR)/$(PROMETHEUS)/usr/bin" $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --quiet \
-	--numprocesses=$$(($$(nproc) + 1))
+	--numprocesses=$$(($$(nproc) + 2))
 
 # Where it is set, each of a thousand processes would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-servers servers check check-types check-async check-layers check-style check-tests bench bridges attack conformance fuzz properties documents protocol lock clean
+.PHONY: help install demo test soak servers check check-types check-async check-layers check-style bench bridges attack fuzz documents protocol lock clean
 
 help: ## say what each command does
 	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
@@ -56,14 +55,20 @@ $(STAMP): requirements.lock pyproject.toml | $(BIN)/python
 demo: install ## show an agent calling inline, process and MCP tools through a daemon
 	$(BIN)/tooldispatchd demo
 
-# The tests come last: their closing line is what a reader looks for. What they need is fetched while the checks run. More
-# jobs would hold up what the checks wait for.
-test: ## everything that must pass: the checks, then the tests
-	$(MAKE) --no-print-directory --jobs=3 --output-sync check servers $(BUBBLEWRAP)/.tried $(PROMETHEUS)/.tried
-	$(PYTEST)
+# The tests come last: their closing line is what a reader looks for.
+test: ## everything that must pass: the checks, then the tests; 6 minutes once installed
+	$(MAKE) --no-print-directory --jobs=3 --output-sync check $(BUBBLEWRAP)/.tried
+	$(PYTEST) -m "not soak"
 
-test-servers: install servers ## only the tests against MCP servers and clients that others wrote, all of them
-	CLIENTS=all $(PYTEST) tests/real tests/mcpface/real
+# SOAK has tests try more: each property four times the examples, each client and server of others, each transcript. What is
+# measured by the clock comes after them, one by one.
+soak: install servers $(BUBBLEWRAP)/.tried $(PROMETHEUS)/.tried ## what attacks, waits, and meets programs of others: an hour before a release
+	find tooldispatchd docs protocol benchmarks -name '*.py' | $(WITH_TASKS) | $(FLAKE8_ASYNC) --enable=ASYNC1,ASYNC2,ASYNC4
+	find tests -name '*.py' | $(WITH_TASKS) | $(FLAKE8_ASYNC) --disable=ASYNC9,ASYNC110,ASYNC124,ASYNC22
+	SOAK=all $(PYTEST)
+	$(BIN)/python -m tests.conformance
+	$(BIN)/python -m tests.churn --seconds 200
+	$(MAKE) --no-print-directory attack fuzz FUZZ_S=$(or $(FUZZ_S),120)
 
 # Those of npm where node is there; without it their tests are skipped, and say so. Each set has a directory of its own,
 # for two makes of the SDK cannot share one, and nothing that the project locks may depend on them.
@@ -99,10 +104,6 @@ $(NPM_SETS) $(BRIDGES)/npm/.installed:
 	cd $(@D) && $(NPM) ci --silent
 	touch $@
 
-check-tests: install ## what flake8-async says of the tests, and of what need not be async, beside `make check`; minutes of it
-	$(WITH_TASKS) tooldispatchd docs protocol benchmarks | $(FLAKE8_ASYNC) --enable=ASYNC124
-	$(WITH_TASKS) tests | $(FLAKE8_ASYNC) --disable=ASYNC9,ASYNC110,ASYNC124,ASYNC22
-
 # What takes longest comes first, for `make test` runs them side by side.
 check: check-types check-async check-layers check-style ## lint, format, types and layers
 
@@ -110,7 +111,7 @@ check-types: install
 	$(BIN)/mypy
 
 check-async: install
-	$(WITH_TASKS) tooldispatchd docs protocol benchmarks | $(FLAKE8_ASYNC) --enable=ASYNC1,ASYNC2,ASYNC4 --disable=ASYNC100,ASYNC124
+	$(CHANGED) | grep --invert-match ^tests/ | $(WITH_TASKS) | $(FLAKE8_ASYNC) --enable=ASYNC1,ASYNC2,ASYNC4 --disable=ASYNC100,ASYNC124
 
 check-layers: install
 	$(BIN)/lint-imports
@@ -136,18 +137,10 @@ attack: install ## have hostile agents, programs and servers at a daemon, minute
 	ATTACK_S=$(or $(ATTACK_S),8) $(BIN)/python -m pytest -p no:xdist --capture=no --quiet tests/attack \
 		tests/daemon/test_few_descriptors.py tests/daemon/test_hostile_programs.py tests/rest/test_hostile.py
 
-# Each transcript has a daemon of its own on pipes, which takes most of the time.
-conformance: install ## play every transcript with the daemon on each kind of channel, also what takes time; minutes of it
-	TRANSCRIPTS=all $(PYTEST) tests/agent/test_transcripts.py
-	$(BIN)/python -m tests.conformance
-
 # What is found is written under build/fuzz, with the command that plays it again.
 fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=seconds), and for schedules that break its steps
 	$(BIN)/python -m tests.fuzz --seconds $(or $(FUZZ_S),600)
 	PIPELINE_EXAMPLES=$(or $(PIPELINE_EXAMPLES),5000) $(BIN)/python -m pytest -p no:xdist -q tests/agent/steps/test_pipeline_schedules.py
-
-properties: install ## try every property with four times the examples of `make test`, minutes of it
-	PROPERTIES=all $(PYTEST) -m hypothesis
 
 # Every operation of a dozen documents, and every document of the directory as it is loaded.
 documents: install servers ## call each operation of real documents of OpenAPI, for half an hour

@@ -28,8 +28,22 @@ settings.register_profile("ci", parent=settings.get_profile("local"), derandomiz
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 TESTS = Path(__file__).parent
-# Files that take longest: begun last, each would be waited for alone. A part of a path is enough.
-LONG_ONES = ("/attack/", "/real/", "test_hostile", "test_conformance", "test_dockerfile", "test_daemon.py")
+# Files that `make soak` alone runs: they attack, wait, or meet programs of others. A part of a path is enough.
+SOAK = (
+    "/attack/",
+    "/fuzz/",
+    "/implementations/",
+    "/real/",
+    "/daemon/test_hostile_programs.py",
+    "/daemon/test_memory.py",
+    "/daemon/test_own_processes.py",
+    "/mcpface/web/test_http_hostile.py",
+    "/rest/test_hostile.py",
+    "/test_dockerfile.py",
+    "/toolbox/test_killed_calls.py",
+)
+# Files that take longest: begun last, each would be waited for alone.
+LONG_ONES = (*SOAK, "test_hostile", "test_conformance", "test_daemon.py")
 
 # As the Makefile does it, for whoever runs pytest without: each daemon and client would compile what it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -61,7 +75,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with those that take longest; wherever the collection began, in one order."""
+    """Mark the tests of `make soak`, and begin with the longest; wherever the collection began, in one order."""
+    for item in items:
+        if any(part in str(item.path) for part in SOAK):
+            item.add_marker("soak")
     items.sort(key=lambda item: (not any(part in str(item.path) for part in LONG_ONES), item.path))
 
 

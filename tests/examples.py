@@ -1,4 +1,4 @@
-"""How many examples a property is tried with: many in `make properties`, a quarter of them in `make test`.
+"""How many examples a property is tried with: many in `make soak`, a quarter of them in `make test`.
 
 Continuous integration tries the same ones each time, so that there more of them would not find more with each change.
 """
@@ -6,7 +6,7 @@ Continuous integration tries the same ones each time, so that there more of them
 import os
 from typing import Final
 
-IS_LONG: Final = "PROPERTIES" in os.environ
+IS_LONG: Final = "SOAK" in os.environ
 LEAST: Final = 10
 
 

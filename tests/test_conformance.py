@@ -76,7 +76,7 @@ def test_every_transcript_holds_on_a_socket(report: dict[str, object]) -> None:
 
 
 def test_nothing_is_skipped_on_a_socket_but_what_the_daemon_cannot_do_yet(report: dict[str, object]) -> None:
-    # What is slow is for `make conformance`, and what ends its daemon is below.
+    # `make soak` plays the slow ones; what ends its daemon is below.
     reasons = {why for why in outcomes(report, "skipped").values() if "of version" not in why}
     assert reasons <= {"needs approval", "needs slow", "needs a daemon that the runner has started"}
     assert len(outcomes(report, "passed")) > 150

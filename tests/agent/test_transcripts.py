@@ -60,8 +60,8 @@ def param(transcript: Transcript) -> ParameterSet:
 every = [read_transcript(path) for path in transcripts()]
 started = {transcript.name for transcript in every if starts_children(transcript)}
 with_children = [param(transcript) for transcript in every if transcript.name in started]
-# Each of them is played on a real daemon too, and a fourth here finds what is left behind; all in `make conformance`.
-played_with_children = with_children if "TRANSCRIPTS" in os.environ else with_children[::4]
+# Each of them is played on a real daemon too, and a fourth here finds what is left behind; all in `make soak`.
+played_with_children = with_children if "SOAK" in os.environ else with_children[::4]
 without_children = [param(transcript) for transcript in every if transcript.name not in started]
 
 

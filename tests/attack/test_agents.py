@@ -1,7 +1,7 @@
 """What agents send, beside an honest agent.
 
-`make attack` makes them one by one; `make test` briefly, and in a row. `stage.Figures.wrongs` and `stage.end` say what
-is promised beside each of them.
+`make attack` makes them one by one; `make soak` briefly and in a row too. `stage.Figures.wrongs` and `stage.end` say
+what is promised beside each of them.
 """
 
 from typing import Final

@@ -23,8 +23,8 @@ needs_sdk1: Final = pytest.mark.skipif(
 needs_sdk2: Final = pytest.mark.skipif(
     not (SERVERS / "sdk2" / ".installed").exists(), reason="SDK 2.x's servers are not installed: `make servers` does it"
 )
-# Most servers of others take a second or two to start; those that make no new point do so in `make test-servers` alone.
-makes_no_new_point: Final = pytest.mark.skipif("CLIENTS" not in os.environ, reason="`make test-servers` plays it")
+# Most servers of others take a second or two to start; those that make no new point do so in `make soak` alone.
+makes_no_new_point: Final = pytest.mark.skipif("SOAK" not in os.environ, reason="`make soak` plays it")
 
 
 def npm(name: str, *args: str) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ import trio
 from tests.daemon.spawned import MISBEHAVING, PATIENCE_S, Daemon, Message, daemon_on, until
 from tests.real.installed import binding
 
-AGENTS: Final = 50 if "CLIENTS" in os.environ else 24
-"""More in `make test-servers`: each has a server of its own."""
+AGENTS: Final = 50 if "SOAK" in os.environ else 24
+"""More in `make soak`: each has a server of its own."""
 WINDOW: Final = 4
 """Calls of one agent that are under way at once."""
 CALLS: Final = 120

@@ -29,7 +29,7 @@ def test_a_call_that_is_killed_at_any_step_leaves_the_old_or_the_new(name: str, 
     assert whole == "new"
 
 
-# As with any property, more examples are for `make properties`.
+# As with any property, more examples are for `make soak`.
 @pytest.mark.hypothesis
 @each_case
 def test_a_call_that_is_killed_at_any_time_leaves_the_old_or_the_new(name: str, played: Played) -> None:

@@ -109,11 +109,11 @@ PROGRAMS: Final = {
         *("--method", "resources/read", "--uri", "test://template/7/data"),
     ),
 }
-# Each program takes seconds to start: in `make test-servers` it does so for both, and else for one, turn by turn.
+# Each program takes seconds to start: in `make soak` it does so for both, and else for one, turn by turn.
 OVER: Final = ("stdio", "HTTP")
-# Of one make, with what others ask too: `make test-servers` runs them.
+# Of one make, with what others ask too: `make soak` runs them.
 TWINS: Final = {"Python SDK 2, 2026-07-28", "TypeScript SDK 2, auto", "Inspector, a resource"}
-IS_FULL: Final = "CLIENTS" in os.environ
+IS_FULL: Final = "SOAK" in os.environ
 RUNS: Final = [
     (name, over)
     for number, name in enumerate(PROGRAMS)

@@ -16,6 +16,7 @@ from tests.catalog.random_types import TYPES, declarations, values_of
 from tests.examples import examples
 from tooldispatchd.catalog.forms.form import CUTS, FORMS, render
 from tooldispatchd.catalog.forms.merging import types_of
+from tooldispatchd.catalog.forms.propertynames import PROPERTY_NAMES, shown_properties
 from tooldispatchd.catalog.forms.rendered import MAX_NOTE, MAX_NOTES, Rendered
 from tooldispatchd.catalog.forms.rewriting import MAX_PARTS
 from tooldispatchd.catalog.meanings import to_schema
@@ -70,6 +71,11 @@ def check_rendered(form: str, rendered: Rendered) -> None:
 
 
 def check_soundness(form: str, schema: Schema, value: object) -> None:
+    if form in PROPERTY_NAMES and isinstance(value, dict):
+        # As a model that was shown it writes it.
+        shown_as = shown_properties(schema)
+        is_taken = PROPERTY_NAMES[form].fullmatch
+        value = {name if is_taken(name) else shown_as.get(name, name): each for name, each in value.items()}
     for cut in CUTS:
         shown = shown_by(form, cut(form, tool(schema), "t").entry)
         assert compile_check(shown).is_valid(value), (schema, shown, value)

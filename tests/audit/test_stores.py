@@ -317,3 +317,18 @@ def test_a_file_that_is_something_else_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "audit").write_bytes(b"something else, and long enough to be told apart from an empty file" * 20)
     with pytest.raises(AuditStoreError, match="not a database"):
         opened(f"sqlite:{tmp_path / 'audit'}")
+
+
+def test_a_copy_without_its_log_says_what_it_lacks(tmp_path: Path) -> None:
+    store = opened(f"sqlite:{tmp_path / 'audit'}")
+    store.write(calls(3), [])
+    (tmp_path / "copy").write_bytes((tmp_path / "audit").read_bytes())
+    reader = open_reader(f"sqlite:{tmp_path / 'copy'}")
+    with pytest.raises(AuditStoreError, match="a copy of a file that a daemon writes needs the -wal file"):
+        reader.latest(ALL, 3)
+    reader.close()
+    (tmp_path / "copy-wal").write_bytes((tmp_path / "audit-wal").read_bytes())
+    whole = open_reader(f"sqlite:{tmp_path / 'copy'}")
+    assert ids(whole.latest(ALL, 0)) == ["0", "1", "2"]
+    whole.close()
+    store.close()

@@ -29,6 +29,10 @@ MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 VERSION: Final = 1
 # Some megabytes: they are not among what is counted for `max_bytes`.
 NOTES: Final = 10_000
+# While a daemon writes, what came last stands in the log beside the file: at first all of it.
+NO_TABLES: Final = (
+    "it holds no records: a copy of a file that a daemon writes needs the -wal file beside it, or is made with .backup"
+)
 _ENDED: Final = "SELECT run FROM notes WHERE event IN ('closed', 'unclosed')"
 
 _SCHEMA: Final = f"""
@@ -46,7 +50,8 @@ def _told(what: str, path: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise AuditStoreError(f"cannot {what} {path}: {error}") from error
+        why = NO_TABLES if str(error).startswith("no such table") else error
+        raise AuditStoreError(f"cannot {what} {path}: {why}") from error
     except OSError as error:
         raise AuditStoreError(f"cannot {what} {path}: {error.strerror}") from error
 

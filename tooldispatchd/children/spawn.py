@@ -15,6 +15,7 @@ import os
 import select
 import signal
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
@@ -25,6 +26,8 @@ from tooldispatchd.children.programs import start_program
 
 # The kernel ends a killed process in microseconds unless it sleeps in a driver; then waiting longer does not help.
 KILL_S: Final = 2.0
+# How often a group whose leader has ended is looked at.
+LEFT_LOOK_S: Final = 0.02
 
 
 class SpawnError(Exception):
@@ -224,17 +227,34 @@ class Child:
     async def stop(self, *, polite_s: float = 2.0, term_s: float = 2.0) -> Exit:
         """Ask the child to end, ever less politely, and reap it.
 
-        Its stdin is closed; after `polite_s` its group gets TERM, after `term_s` more KILL. Cannot be cancelled,
-        takes at most `polite_s + term_s` and the bound of `kill`.
+        Its stdin is closed; after `polite_s` its group gets TERM, after `term_s` more KILL. A leader that ends before
+        the program that it started (a shell, or a package runner in one, dies of TERM at once) leaves that the rest of
+        `term_s`. Cannot be cancelled, takes at most `polite_s + term_s` and the bound of `kill`.
         """
         self.close_stdin()
         with trio.move_on_after(polite_s, shield=True):
             await self.exited()
-        if not self.has_exited():
+        if not self.has_exited() or self._has_left_some():
             self.signal_group(signal.SIGTERM)
             with trio.move_on_after(term_s, shield=True):
                 await self.exited()
+                while self._has_left_some():  # noqa: ASYNC110  # no event tells it
+                    await trio.sleep(LEFT_LOOK_S)
         return await self.kill()
+
+    def _has_left_some(self) -> bool:
+        """Whether processes of the group live that came to this process when the leader ended."""
+        try:
+            listed = Path(f"/proc/self/task/{os.getpid()}/children").read_bytes().split()
+        except OSError:
+            return False
+        for pid in map(int, listed):
+            # Ours until we reap it: the number cannot be another's meanwhile.
+            with contextlib.suppress(OSError):
+                is_of_group = pid != self.pid and os.getpgid(pid) == self.pid
+                if is_of_group and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                    return True
+        return False
 
     def _reap(self) -> Exit:
         self._release()

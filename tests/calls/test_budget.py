@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.examples import examples
-from tooldispatchd.calls.budget import MAX_TURNS, AgentBudget
+from tooldispatchd.calls.budget import MAX_TURNS, WINDOW_S, AgentBudget, IdleBudgets
 from tooldispatchd.catalog.policyspec import BudgetSpec
 
 
@@ -91,3 +91,22 @@ class Spending(RuleBasedStateMachine):
 
 TestSpending = Spending.TestCase
 TestSpending.settings = settings(max_examples=examples(30), deadline=None)
+
+
+def test_what_an_ended_session_has_left_is_taken_over_within_the_window() -> None:
+    def fresh() -> AgentBudget:
+        return AgentBudget(BudgetSpec(calls=1), None)
+
+    idle = IdleBudgets()
+    spent, other = idle.take("ann", "a", fresh(), 0.0), idle.take("ann", "b", fresh(), 1.0)
+    assert spent is not other
+    spent.take_call(None)
+    idle.give_back("ann", "b", other)
+    idle.give_back("ann", "a", spent)
+    assert idle.take("ann", "a", fresh(), 2.0) is spent
+    # Another name renews nothing, another owner has its own.
+    idle.give_back("ann", "a", spent)
+    assert {idle.take("ann", name, fresh(), 3.0) for name in ("c", "d")} == {spent, other}
+    assert idle.take("ben", "a", fresh(), 3.0) not in {spent, other}
+    idle.give_back("ann", "a", spent)
+    assert idle.take("ann", "a", fresh(), WINDOW_S) is not spent

@@ -30,6 +30,7 @@ from tooldispatchd.agent.steps.hooks import Hooks
 from tooldispatchd.agent.steps.policysteps import PolicyState, PolicySteps
 from tooldispatchd.agent.tools.sharing import Sharing
 from tooldispatchd.calls.answercache import AnswerCache
+from tooldispatchd.calls.budget import IdleBudgets
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.flights import Flights
 from tooldispatchd.calls.gate import Gate, GateVerdict, Turns, kept_of
@@ -181,6 +182,7 @@ class DaemonState:
         self.flights: Final[Flights[Call, tuple[Outcome, float]]] = Flights()
         # The daemon's own user, or root, could stop it anyway: their sessions are not bounded one by one.
         self.open_sessions: Final = Census({uid, 0})
+        self.budgets: Final = IdleBudgets()
         # By user, for the log; and by program, whose next channels wait.
         self.refusals: Final = Refusals()
         self.guesses: Final = Refusals()

@@ -5,7 +5,7 @@ of it, so that nothing is ever overdrawn, however many calls end together.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Final
 
 from tooldispatchd.calls.outputs import TOKEN_BYTES, tokens_in
@@ -13,6 +13,10 @@ from tooldispatchd.catalog.policyspec import BudgetSpec
 
 # A runtime that goes back and forth between turns has some at once; the oldest begins anew.
 MAX_TURNS: Final = 64
+# From its first call on; a session that lasts longer keeps what it has.
+WINDOW_S: Final = 3_600.0
+# As many sessions as one user may have; the oldest is forgotten for a new one.
+MAX_IDLE: Final = 1_000
 
 TurnName = str | int | float
 
@@ -51,12 +55,42 @@ class Purse:
         self.tokens -= tokens_in(size)
 
 
+class IdleBudgets:
+    """What ended sessions have left: whoever opens the same profile again within the window goes on with that.
+
+    So a user has as many budgets of a profile in an hour as it had sessions of it at once.
+    """
+
+    __slots__ = ("_idle",)
+
+    def __init__(self) -> None:
+        self._idle: dict[Hashable, list[tuple[str | None, AgentBudget]]] = {}
+
+    def take(self, owner: Hashable, agent: str | None, fresh: "AgentBudget", now: float) -> "AgentBudget":
+        """The budget that the agent of that name left, else another of the owner's; `fresh` where there is none."""
+        left = [each for each in self._idle.get((owner, fresh.specs), ()) if now < each[1].began_at + WINDOW_S]
+        found = next((each for each in left if each[0] == agent), left[0] if left else None)
+        self._idle[owner, fresh.specs] = [each for each in left if each is not found]
+        if found is None:
+            fresh.began_at = now
+            return fresh
+        return found[1]
+
+    def give_back(self, owner: Hashable, agent: str | None, budget: "AgentBudget") -> None:
+        """Keep what a session that ends has left."""
+        idle = self._idle.setdefault((owner, budget.specs), [])
+        idle.append((agent, budget))
+        del idle[:-MAX_IDLE]
+
+
 class AgentBudget:
     """The budget of one session, and of each of its turns."""
 
-    __slots__ = ("_turn_spec", "_turns", "_whole")
+    __slots__ = ("_turn_spec", "_turns", "_whole", "began_at", "specs")
 
     def __init__(self, whole: BudgetSpec | None, turn: BudgetSpec | None) -> None:
+        self.specs: Final = (whole, turn)
+        self.began_at = 0.0
         self._whole = None if whole is None else Purse(whole)
         self._turn_spec = turn
         self._turns: dict[TurnName, Purse] = {}

@@ -22,10 +22,12 @@ class AgentSpec(SizedSpec, frozen=True, kw_only=True):
     allow: tuple[str, ...] | None = None
     """Of what `tools` and `mcp` give only these names and [patterns](agents.md#patterns), and what has these
     [tags and hints](agents.md#tags-and-hints) (`"#web"`, `"@read_only"`); where neither is given, of all tools and
-    servers. A name that is not there is no error."""
+    servers. A name that fits no tool is a warning."""
     deny: tuple[str, ...] = ()
     """Never these names, patterns, tags and hints (`"@destructive"`); it wins over all others. Where nothing else says
-    what is offered, everything but these."""
+    what is offered, everything but these. A name is any under which the tool can be called: its own, an alias, what its
+    server calls it, or a provider's spelling; one that fits no tool is an error, or a warning where only its server can
+    tell."""
     separator: Literal[":", "_", "__"] = ":"
     """What stands between a server's prefix and its tool in the names that are shown: with `"_"` `github_search`.
     `github:search` is taken too. Where two tools would be shown by one name both keep their own."""
@@ -62,7 +64,7 @@ class AgentSpec(SizedSpec, frozen=True, kw_only=True):
     redact: bool = False
     """With `true` known secrets are masked in the answers of all tools, as with `redact` of a tool."""
     budget: BudgetSpec | None = None
-    """What each of its agents has in all: `{ calls, bytes, tokens }`, each by default unbounded. See
+    """What each of its agents has in all, within an hour: `{ calls, bytes, tokens }`, each by default unbounded. See
     [Budgets](policy.md#budgets)."""
     turn_budget: BudgetSpec | None = None
     """What it has in each turn of its model, where its requests say which (`turn`)."""

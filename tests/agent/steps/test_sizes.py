@@ -391,3 +391,20 @@ async def test_an_answer_that_cannot_wait_to_be_cut_holds_no_memory(tmp_path: Pa
         await agent.end_input()
         assert await agent.hear_all() == []
         assert runtime.state.memory.held == 0
+
+
+async def test_a_budget_is_not_renewed_by_bye_and_hello() -> None:
+    tools = {"echo": ToolSpec(type="json -> json", inline="id")}
+    agents = {"default": ProfileSpec(tools=("echo",), budget=BudgetSpec(calls=1))}
+    catalog = build_catalog(Config(tools=tools, agents=agents))
+    assert isinstance(catalog, Catalog)
+    async with open_runtime(catalog) as runtime:
+        for name, is_refused in (("a", False), ("a", True), ("b", True)):
+            agent = Agent(runtime)
+            await agent.say({"__port": "hello", "agent": name})
+            await agent.hear()
+            await agent.call("1", "echo", input=1, agent=name)
+            assert ("budget_exceeded" in str(await agent.hear())) == is_refused
+            await agent.say({"__port": "bye", "agent": name})
+            await agent.hear()
+            await agent.end_input()

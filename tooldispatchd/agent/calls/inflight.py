@@ -32,6 +32,7 @@ from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
+from tooldispatchd.calls.budget import AgentBudget
 from tooldispatchd.calls.decisions import Decisions
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
@@ -92,6 +93,7 @@ class InFlight:
 
     __slots__ = (
         "_account",
+        "_budgets",
         "_calls",
         "_channel",
         "_context",
@@ -102,6 +104,7 @@ class InFlight:
         "_machine",
         "_masker",
         "_order",
+        "_owner",
         "_places",
         "_session",
         "_to_stop",
@@ -116,6 +119,7 @@ class InFlight:
         root = RootUsage(channel.gate_key, session.number, channel.share, session.events, uid=channel.visitor.uid)
         lineage = session.lineage or Lineage(root, session.number)
         self._account = lineage.account
+        self._budgets, self._owner = runtime.state.budgets, (self._account.uid, session.profile)
         services = runtime.services
         # Its own, also where another agent called it: calls of that one, which wait for these, hold places already.
         self._places: Gate[Call] = Gate(limits.in_flight, waiting=limits.waiting)
@@ -139,7 +143,7 @@ class InFlight:
             keeps_details=services.audit is not None,
             spool=services.spool,
             outputs=StoredOutputs(services.spool.quota, limits.stored_bytes),
-            budget=runtime.setup.budget(session.profile),
+            budget=self._budget(runtime),
         )
         # Those that are stopped in one of the next turns, with what: none starts in a place that comes free meanwhile.
         self._to_stop: dict[AgentCall, Fault] = {}
@@ -444,9 +448,18 @@ class InFlight:
         self.forget_jobs()
         self._context.states.close()
         self._context.spool.remove(self._context.outputs.close())
+        if self._context.budget is not None and self._session.lineage is None:
+            self._budgets.give_back(self._owner, self._context.agent, self._context.budget)
         # The context refers to this: without the cycle all is freed at once.
         del self._context
         return self._account
+
+    def _budget(self, runtime: Runtime) -> AgentBudget | None:
+        """What its agent has; one that another agent called has it for that call alone."""
+        fresh = runtime.setup.budget(self._session.profile)
+        if fresh is None or self._session.lineage is not None:
+            return fresh
+        return self._budgets.take(self._owner, self._machine.agent, fresh, trio.current_time())
 
     def forget_jobs(self) -> None:
         """Forget all jobs, read or not, unless one still runs."""

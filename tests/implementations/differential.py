@@ -33,7 +33,7 @@ LOW: Final = {"max_line_bytes": 4096, "in_flight": 1, "waiting": 1, "jobs": 2}
 FREE: Final = frozenset(
     {
         *("detail", "did_you_mean", "violations", "stderr_tail", "exit_code", "reason", "retry_after_ms"),
-        *("capabilities", "limits", "warnings", "instructions", "meta"),
+        *("capabilities", "limits", "edition", "warnings", "instructions", "meta"),
     }
 )
 

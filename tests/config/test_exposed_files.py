@@ -1,6 +1,7 @@
 """Files of the configuration that others may read or write: what of them is a warning, and what is refused."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,35 @@ def test_one_that_a_group_may_write_and_all_may_read_can_be_used(tmp_path: Path)
     config.write_text("")
     config.chmod(0o664)
     assert warnings(config) == set()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_a_link_of_another_user_in_a_directory_that_anybody_may_write_is_refused(tmp_path: Path) -> None:
+    there, common = tmp_path / "theirs", tmp_path / "common"
+    there.mkdir()
+    common.mkdir()
+    (there / "t.toml").write_text('[tools.t]\ncommand = ["true"]\n')
+    link = common / "t.toml"
+    link.symlink_to(there / "t.toml")
+    common.chmod(0o1777)
+    load_catalog(link, {})
+    os.lchown(link, 4711, 4711)
+    with pytest.raises(ConfigError, match=r"belongs to another user \(uid 4711\)"):
+        load_catalog(link, {})
+    # What root finds in a checkout of somebody it takes.
+    for owned in (there, there / "t.toml"):
+        os.chown(owned, 4711, 4711)
+    load_catalog(there / "t.toml", {})
+    there.chmod(0o777)
+    with pytest.raises(ConfigError, match="anybody may put another file in its place"):
+        load_catalog(there / "t.toml", {})
+
+
+def test_each_directory_on_the_way_is_looked_at(tmp_path: Path) -> None:
+    inner = tmp_path / "open" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "t.toml").write_text('[tools.t]\ncommand = ["true"]\n')
+    load_catalog(inner / "t.toml", {})
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(ConfigError, match=r"open has mode 0777"):
+        load_catalog(inner / "t.toml", {})

@@ -1,10 +1,11 @@
 """The files that a configuration consists of or names: read with a bound, and refused where anybody may change them."""
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path as FilePath
-from typing import cast
+from typing import Final, cast
 
 import msgspec
 
@@ -13,6 +14,9 @@ from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.config.expansion import expand_file
 from tooldispatchd.config.key_patterns import Table
 from tooldispatchd.config.regular_files import read_regular
+
+# As Linux itself follows (path_resolution(7)).
+MAX_LINKS: Final = 40
 
 
 class UnusableFileError(Exception):
@@ -106,17 +110,47 @@ def read_named(
 
 
 def why_exposed(path: str) -> str | None:
-    """Why any user could change a file that the daemon obeys; None where only its owner and its group may.
+    """Why another user could change a file that the daemon obeys; None where only its owner, its group and root may.
 
-    A group that may write was chosen by the owner. Raises OSError.
+    Each directory and link on the way is looked at, as sshd does: none may be such as anybody may write (one with the
+    sticky bit may, if what is used of it is root's or the daemon's user's), and none may belong to another user than
+    these; but root uses what others own, as it does in a checkout. A group that may write was chosen by the owner.
+    Raises OSError.
     """
-    real = os.path.realpath(path)
-    mode = os.stat(real).st_mode  # noqa: PTH116  # strings are wanted
+    mode = os.stat(path).st_mode  # noqa: PTH116  # strings are wanted
     if not stat.S_ISREG(mode):
         return None
     if mode & stat.S_IWOTH:
         return f"anybody may write it (mode {stat.S_IMODE(mode):04o})"
-    around = os.stat(os.path.dirname(real)).st_mode  # noqa: PTH116, PTH120  # as above
-    if around & stat.S_IWOTH and not around & stat.S_ISVTX:
-        return f"anybody may put another file in its place: its directory has mode {stat.S_IMODE(around):04o}"
+    at, left, links = "/", os.path.join(os.getcwd(), path).split("/"), 0  # noqa: PTH109, PTH118  # as above
+    while left:
+        name = left.pop(0)
+        if name in {"", ".", ".."}:
+            at = os.path.dirname(at) if name == ".." else at  # noqa: PTH120  # as above
+            continue
+        child = os.path.join(at, name)  # noqa: PTH118  # as above
+        entry = os.lstat(child)
+        if (why := _why_replaceable(at, child, entry.st_uid, is_last=not left)) is not None:
+            return why
+        if not stat.S_ISLNK(entry.st_mode):
+            at = child
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        target = os.readlink(child)  # noqa: PTH115  # as above
+        at, left = "/" if target.startswith("/") else at, [*target.split("/"), *left]
     return None
+
+
+def _why_replaceable(directory: str, child: str, owner: int, *, is_last: bool) -> str | None:
+    """Why another user could put something else in the place of an entry of a directory."""
+    mode = os.stat(directory).st_mode  # noqa: PTH116  # as above
+    # A read-only mount, as of a container's configuration, is nobody's to write, whatever its mode.
+    is_anybodys = bool(mode & stat.S_IWOTH) and not os.statvfs(directory).f_flag & os.ST_RDONLY
+    if is_anybodys and not mode & stat.S_ISVTX:
+        which = "its directory" if is_last else directory
+        return f"anybody may put another file in its place: {which} has mode {stat.S_IMODE(mode):04o}"
+    if owner in {0, os.geteuid()} or (os.geteuid() == 0 and not is_anybodys):
+        return None
+    return f"{child} belongs to another user (uid {owner})"

@@ -21,6 +21,7 @@ from tests.wire.conversations import spoken
 from tooldispatchd.__main__ import COMMANDS
 from tooldispatchd.agent.programs.programs import TRACEPARENT
 from tooldispatchd.catalog.agentspec import AgentSpec
+from tooldispatchd.catalog.answerspec import ServerAnswersSpec
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
 from tooldispatchd.catalog.expressions.door import compile_expression
 from tooldispatchd.catalog.meanings import check_names
@@ -161,7 +162,9 @@ def test_every_setting_is_described_and_has_its_row(name: str) -> None:
 
 
 def test_no_table_of_the_configuration_is_without_its_settings() -> None:
-    assert tables_below(Config) | {AgentSpec, ConfinedSpec, PolicySpec, SizedSpec} == set(STRUCTS.values())
+    assert tables_below(Config) | {AgentSpec, ConfinedSpec, PolicySpec, ServerAnswersSpec, SizedSpec} == set(
+        STRUCTS.values()
+    )
 
 
 def tables_below(spec: type[msgspec.Struct]) -> set[type[msgspec.Struct]]:

@@ -133,3 +133,16 @@ async def test_what_a_thread_has_started_ends_where_nobody_waits_for_it_any_more
         # It was there before.
         assert known.poll() is None
         known.kill()
+
+
+async def test_a_program_starts_in_a_directory_and_not_where_a_link_in_its_place_leads(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    async with open_family() as family:
+        with pytest.raises(SpawnError, match="symbolic links"):
+            family.spawn(["pwd"], cwd=str(link), is_straight=True)
+        child = family.spawn(["touch", "here"], cwd=str(real), is_straight=True)
+        await child.exited()
+        child.reap()
+    assert (real / "here").exists()

@@ -31,6 +31,11 @@ CONFIG = f"""
 command = {WHERE}
 output_mode = "text"
 cwd = "workspace"
+[tools.bounded]
+command = {WHERE}
+output_mode = "text"
+cwd = "workspace"
+nice = 1
 [tools.each]
 command = ["/bin/sh", "-c", "while read -r line; do printf '\\"%s\\"\\\\n' \\"$PWD\\"; done"]
 cwd = "workspace"
@@ -78,7 +83,7 @@ tools = ["where", "each", "writes", "boxed", "below"]
 workspace = "@HOME@/agents/${{profile}}/${{agent}}"
 make = true
 [agents.asking]
-tools = ["where", "writes"]
+tools = ["where", "writes", "bounded"]
 workspaces = ["@HOME@/shared/*"]
 [agents.both]
 tools = ["where"]
@@ -225,6 +230,17 @@ def test_an_agents_own_links_refuse_that_hello_alone(agent: Agent, home: Path) -
         assert greet(agent, "asking", agent="last", workspace=f"{chain}/{last}")["error"] == "not_allowed"
     assert where(agent, agent="other") == str(chain)
     assert greet(agent, "asking", agent="last", workspace=str(chain))["__port"] == "ready"
+
+
+@pytest.mark.parametrize("tool", ["where", "bounded"])
+def test_a_link_in_the_place_of_a_workspace_leads_no_program_elsewhere(agent: Agent, home: Path, tool: str) -> None:
+    swapped = home / "shared" / f"swapped-{tool}"
+    swapped.mkdir()
+    assert greet(agent, "asking", workspace=str(swapped))["__port"] == "ready"
+    assert agent.ask(tool, None)["content"] == json.dumps(str(swapped))
+    swapped.rename(home / "shared" / f"gone-{tool}")
+    swapped.symlink_to(home / "outside")
+    assert "symbolic links" in str(agent.ask(tool, None)["content"])
 
 
 @pytest.mark.parametrize("asked", ["", "relative", "/" + "x" * 5000])

@@ -9,8 +9,8 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Final, NamedTuple, Protocol
 from weakref import WeakSet
 
@@ -22,6 +22,7 @@ from tooldispatchd.children.oomscore import expose
 from tooldispatchd.children.orphans import TICK_S, Orphans
 from tooldispatchd.children.spawn import KILL_S, Child, SpawnError, spawn
 from tooldispatchd.children.sweep import CGROUPS, DIRECTORY
+from tooldispatchd.forked.nolinks import open_straight
 
 # Between two tries to start a guardian where the kernel had no room for it.
 RETRY_S: Final = 1.0
@@ -85,18 +86,21 @@ class Family:
         with_updates: bool = False,
         is_joined: bool = False,
         extra: Mapping[int, int] = {},
+        is_straight: bool = False,
     ) -> Child:
         """Start `argv` (a program and its arguments, at least one word); raises SpawnError.
 
         Its environment is that of `reserve`. A program without a slash is looked for in that environment's PATH; where
         `cwd` is given, a relative program or PATH entry starts there. `extra` are further descriptors of the caller's,
-        by their numbers in the child (3 only where there are no updates); the caller keeps its own. `is_joined`: stdout
-        and stderr are one pipe. Must be called in trio's thread, always the same.
+        by their numbers in the child (3 only where there are no updates); the caller keeps its own.`is_joined`:
+        stdout and stderr are one pipe. `is_straight`: no part of the path `cwd` may be a link. Must be called in trio's
+        thread, always the same.
         """
         reserved = self.reserve(argv[0], env=env, with_updates=with_updates)
         try:
             pipes = {"with_updates": with_updates, "is_joined": is_joined}
-            child = spawn(argv, env=reserved.env, cwd=cwd, owner=self, extra=extra, **pipes)
+            with _opened(argv[0], cwd if is_straight else None) as straight:
+                child = spawn(argv, env=reserved.env, cwd=straight or cwd, owner=self, extra=extra, **pipes)
         except SpawnError:
             self.cancel(reserved)
             raise
@@ -234,6 +238,22 @@ class Family:
         for child in [child for child in self._lingering if child.has_exited()]:
             child.reap()
         return bool(self._lingering)
+
+
+@contextmanager
+def _opened(argv0: str, directory: str | None) -> Iterator[str | None]:
+    """A path that leads to the directory itself, whatever comes to have its place; raises SpawnError."""
+    if directory is None:
+        yield None
+        return
+    try:
+        fd = open_straight(directory)
+    except OSError as error:
+        raise SpawnError(argv0, f"directory '{directory}': {error.strerror}") from error
+    try:
+        yield f"/proc/self/fd/{fd}"
+    finally:
+        os.close(fd)
 
 
 @asynccontextmanager

@@ -62,6 +62,7 @@ class Launchers:
         extra: Mapping[int, int] = {},
         leaf: str | None = None,
         scratch: str | None = None,
+        is_straight: bool = False,
     ) -> Child:
         """Start `argv` under `policy`, all else as for `Family.spawn`; raises SpawnError.
 
@@ -87,6 +88,7 @@ class Launchers:
                     "cwd": cwd,
                     "fds": [*range(len(theirs)), *extra],
                     "scratch": scratch,
+                    "is_straight": is_straight,
                 }
                 fds = [*theirs, *extra.values()]
                 if leaf is not None:

@@ -51,6 +51,8 @@ class Program(msgspec.Struct, frozen=True):
     """Whether an agent has its channel on its stdin and stdout."""
     home: dict[str, str] = {}
     """Its `HOME`, where its table says one."""
+    starts_in_workspace: bool = False
+    """Whether its directory is a session's workspace: started there, and not where a link in its place leads."""
     files: tuple[str, ...] = ()
     """Files of the daemon's that it is told of and must be able to read."""
 
@@ -65,7 +67,9 @@ class Program(msgspec.Struct, frozen=True):
             return self
         cwd = workspace if self.command.cwd == WORKSPACE else self.command.cwd
         policy = None if self.policy is None else self.policy.at(workspace)
-        return msgspec.structs.replace(self, command=msgspec.structs.replace(self.command, cwd=cwd), policy=policy)
+        command = msgspec.structs.replace(self.command, cwd=cwd)
+        there = self.command.cwd == WORKSPACE
+        return msgspec.structs.replace(self, command=command, policy=policy, starts_in_workspace=there)
 
     @property
     def reads_text(self) -> bool:
@@ -226,7 +230,8 @@ class Programs:
         async def launch(  # noqa: ASYNC124
             argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool
         ) -> Child:
-            child = family.spawn(argv, env=env, cwd=cwd, with_updates=with_updates, is_joined=is_joined, extra=extra)
+            pipes = {"with_updates": with_updates, "is_joined": is_joined, "is_straight": program.starts_in_workspace}
+            child = family.spawn(argv, env=env, cwd=cwd, extra=extra, **pipes)
             if lent is not None:
                 lent.started()
             return child
@@ -255,6 +260,7 @@ class Programs:
                 extra=extra,
                 leaf=leaf,
                 scratch=around.scratch,
+                is_straight=program.starts_in_workspace,
             )
             if lent is not None:
                 lent.started()

@@ -490,6 +490,7 @@ def server_value(
         transport=spec.transport,
         env=spec.env if program is None else program.command.env,
         cwd=spec.cwd if program is None else program.command.cwd,
+        starts_in_workspace=program is not None and program.starts_in_workspace,
         whitelist=whitelist,
         allow=spec.allow if use is not None or spec.shared else None,
         declared=needed,

@@ -10,9 +10,9 @@ import shutil
 from collections.abc import Sequence
 from typing import Final
 
+from tooldispatchd.forked.nolinks import open_straight
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.forked.sandbox import confine, places
-from tooldispatchd.forked.sandbox.nolinks import open_straight
 
 PROGRAM: Final = "bwrap"
 

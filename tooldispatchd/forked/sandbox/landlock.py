@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tooldispatchd.forked.libc import syscall
-from tooldispatchd.forked.sandbox.nolinks import open_straight
+from tooldispatchd.forked.nolinks import open_straight
 
 # The same on every architecture, as for all calls since Linux 5.
 _CREATE_RULESET: Final = 444

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tooldispatchd.forked.libc import check, load, prctl, syscall
-from tooldispatchd.forked.sandbox.nolinks import open_straight
+from tooldispatchd.forked.nolinks import open_straight
 
 _NEW_MOUNTS: Final = 0x00020000
 _NEW_USERS: Final = 0x10000000

@@ -36,6 +36,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     transport: str = "auto"
     env: dict[str, str] = {}
     cwd: str | None = None
+    starts_in_workspace: bool = False
     whitelist: tuple[str, ...] | None = None
     allow: tuple[str, ...] | None = None
     declared: tuple[str, ...] = ()

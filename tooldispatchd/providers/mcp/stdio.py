@@ -161,7 +161,9 @@ class StdioLink:
         server = self._server
         try:
             if self._housing is None:
-                self._child = self._family.spawn(server.argv, env=server.env, cwd=server.cwd)
+                self._child = self._family.spawn(
+                    server.argv, env=server.env, cwd=server.cwd, is_straight=server.starts_in_workspace
+                )
             else:
                 self._child = await self._housing.start(server.argv, server.env)
             self._pipes = Pipes(self._child, self._inbox.share)

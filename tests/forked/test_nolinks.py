@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import open_descriptors
 from tests.forked.sandbox.confined import need_means, run_python
-from tooldispatchd.forked.sandbox.nolinks import open_straight
+from tooldispatchd.forked.nolinks import open_straight
 
 
 def test_a_path_without_links_is_opened(tmp_path: Path) -> None:

@@ -132,6 +132,38 @@ def test_a_malformed_message_is_told_and_is_not_the_end(message: bytes, code: in
     assert stage.told()[0]["result"] == {}
 
 
+@pytest.mark.parametrize("method", ["ping", "tools/list", "prompts/list", "tasks/list"])
+def test_params_that_are_null_are_as_if_absent(method: str) -> None:
+    stage = Stage()
+    stage.open(capabilities={"jobs": True})
+    stage.client({"jsonrpc": "2.0", "method": "notifications/initialized", "params": None})
+    assert stage.told() == []
+    stage.client({"jsonrpc": "2.0", "id": 7, "method": method, "params": None})
+    if method == "tasks/list":
+        stage.answer(stage.lines()[-1], '{"jobs":[]}')
+    (answer,) = stage.told()
+    assert answer["id"] == 7
+    assert "result" in answer
+
+
+@pytest.mark.parametrize(
+    ("message", "id_"),
+    [
+        (rb'{"id":1,"method":"tools/call","params":{"name":"same","arguments":{"a":"\ud800"}}}', 1),
+        (rb'{"params":{"\uDFFF":1},"method":"ping","id":"\ud83d\ude00"}', "\U0001f600"),
+        (rb'{"id":2,"method":"p\ud800\ud83d\ude00"}', 2),
+        (rb'{"id":"\ud800","method":"ping"}', None),
+        (rb'{"id":3,"method":"ping","params":{"a":"\\ud800"}', None),
+        (rb'{"id":4,"method":"ping","params":"' + rb"\ud800" * 50_000 + b'"}', None),
+    ],
+)
+def test_half_of_a_pair_of_surrogates_is_told_by_the_requests_id(message: bytes, id_: object) -> None:
+    stage = Stage()
+    stage.client(message)
+    (answer,) = stage.told()
+    assert (answer["id"], answer["error"]["code"]) == (id_, -32700)
+
+
 def test_a_message_that_is_too_long_is_told_by_its_own_id() -> None:
     stage = Stage()
     stage.open(limits={"line": 200})

@@ -40,6 +40,14 @@ def test_a_call_with_a_task_starts_a_job_and_its_result_is_read_later() -> None:
     assert stage.face.knows(task["taskId"])
 
 
+@pytest.mark.parametrize("name", ["job_list", "job_read", "job_stop", "job_wait"])
+def test_tools_of_jobs_take_no_task(name: str) -> None:
+    stage = Stage()
+    stage.open(tools=[{"name": name, "inputSchema": {"type": "object"}}], **JOBS)
+    stage.request("tools/list")
+    assert "execution" not in stage.told()[0]["result"]["tools"][0]
+
+
 def test_tasks_are_listed_and_cancelled() -> None:
     stage = Stage()
     stage.open(**JOBS)

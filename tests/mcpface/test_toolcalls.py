@@ -153,3 +153,17 @@ def test_arguments_may_be_left_out(params: dict[str, object]) -> None:
     stage.lines()
     stage.request("tools/call", {"name": "look", **params})
     assert stage.lines()[0]["input"] == {}
+
+
+def test_marks_of_headers_are_not_shown_and_a_property_of_that_name_is() -> None:
+    marked = {"type": "string", "x-mcp-header": "Region"}
+    named = {"x-mcp-header": {"type": "string"}, "region": marked, "in": {"allOf": [{"properties": {"a": marked}}]}}
+    stage = Stage()
+    stage.open(tools=[{"name": "same", "inputSchema": {"type": "object", "properties": named}}])
+    stage.request("tools/list")
+    plain = {"type": "string"}
+    assert stage.told()[0]["result"]["tools"][0]["inputSchema"]["properties"] == {
+        "x-mcp-header": plain,
+        "region": plain,
+        "in": {"allOf": [{"properties": {"a": plain}}]},
+    }

@@ -10,6 +10,7 @@ from tooldispatchd.mcpface.jsonrpc import UNREADABLE, members
 from tooldispatchd.mcpface.revisions import Revision
 
 _read_parts: Final = msgspec.json.Decoder(list[Raw]).decode
+_MARK: Final = b'"x-mcp-header"'
 _skim: Final = msgspec.json.Decoder(Raw).decode
 
 
@@ -47,7 +48,23 @@ def listed_tool(raw: Raw, revision: Revision) -> ListedTool | None:
         tool.output_schema = UNSET
     if not revision.has_annotations:
         tool.annotations = UNSET
+    if not isinstance(tool.input_schema, UnsetType) and _MARK in bytes(tool.input_schema):
+        tool.input_schema = Raw(msgspec.json.encode(_unmark(msgspec.json.decode(tool.input_schema))))
     return tool
+
+
+def _unmark(schema: object) -> object:
+    """Leave the mark `x-mcp-header` out: no header is then recognised, so none has to be compared with the body.
+
+    A property of that name stays, since its schema is no string.
+    """
+    if isinstance(schema, list):
+        return [_unmark(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _unmark(value) for key, value in schema.items() if not (key == "x-mcp-header" and isinstance(value, str))
+    }
 
 
 def text_part(text: str) -> dict[str, str]:

@@ -21,6 +21,7 @@ from tooldispatchd.mcpface.jsonrpc import (
     WRONG_PARAMS,
     ClientMessage,
     error_json,
+    find_lone_surrogate_id,
     is_batch,
     is_id,
     message_json,
@@ -234,7 +235,9 @@ class ClientSide:
             self._say_last(ticket, error_json(None, INVALID_REQUEST, "cannot read the message: it is no JSON-RPC"))
             return
         except UNREADABLE:
-            self._say_last(ticket, error_json(None, PARSE_ERROR, "cannot read the message: it is not JSON"))
+            id_ = find_lone_surrogate_id(text)
+            why = "it is not JSON" if id_ is None else "a text in it has half of a pair of surrogates"
+            self._say_last(ticket, error_json(id_, PARSE_ERROR, f"cannot read the message: {why}"))
             return
         if isinstance(message.id, UnsetType) and not isinstance(message.method, UnsetType):
             with suppress(*UNREADABLE):

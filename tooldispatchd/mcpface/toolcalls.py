@@ -24,6 +24,8 @@ MAX_PAGE_BYTES: Final = 4 * 1024 * 1024
 _read_cursor: Final = msgspec.json.Decoder(tuple[Annotated[int, msgspec.Meta(ge=0)], str]).decode
 # What a request itself did wrong, where nothing was begun.
 _MISTAKES: Final = {"unknown_tool": WRONG_PARAMS, "line_too_long": INVALID_REQUEST}
+# Tools of the daemon that are answered at once.
+_NEVER_TASKS: Final = frozenset({"job_read", "job_wait", "job_list", "job_stop"})
 _MAY_BE_TASK: Final = msgspec.Raw(b'{"taskSupport":"optional"}')
 
 
@@ -124,7 +126,8 @@ class ToolCalls:
         tools = [tool for raw in self._daemon.tools[start:end] if (tool := listed_tool(raw, revision)) is not None]
         if revision.has_tasks and self._tasks.are_there:
             for tool in tools:
-                tool.execution = _MAY_BE_TASK
+                if tool.name not in _NEVER_TASKS:
+                    tool.execution = _MAY_BE_TASK
         self._latest = start, revision, self._daemon.tools, msgspec.Raw(msgspec.json.encode(tools)), end
         return self._latest[3:]
 

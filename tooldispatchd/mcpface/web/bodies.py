@@ -26,7 +26,14 @@ from tooldispatchd.mcpface.jsonrpc import (
 )
 
 # The parameter that `Mcp-Name` repeats.
-_NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "task"),
+}
+# A client of the tasks extension may leave the header out: only one that differs is wrong.
+_MAY_LACK_NAME: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 _WRONG: Final = (
     PARSE_ERROR,
     INVALID_REQUEST,
@@ -125,6 +132,8 @@ def mismatch(peeked: Peeked, *, revision: str | None, method: str | None, name: 
         return None
     if method != peeked.method:
         return "Mcp-Method"
+    if name is None and peeked.method in _MAY_LACK_NAME:
+        return None
     return None if peeked.name is None or _decoded(name) == peeked.name else "Mcp-Name"
 
 

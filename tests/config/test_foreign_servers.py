@@ -49,6 +49,11 @@ def report_of(directory: Path, document: object, text: str = "") -> str:
     return str(caught.value).replace(f"{directory}/", "").partition("\n")[2]
 
 
+def left_out(directory: Path, document: object) -> list[str]:
+    told = [each.replace(f"{directory}/", "") for each in load(directory, document).warnings]
+    return [each for each in told if "left out" in each]
+
+
 # --- what is understood ---
 
 
@@ -145,24 +150,25 @@ def test_a_time_out_is_the_seconds_of_a_call(tmp_path: Path, entry: dict[str, ob
     assert server(tmp_path, {"command": "x", **entry}).call_s == call_s
 
 
-def test_a_time_out_that_may_be_seconds_or_milliseconds_is_an_error_until_the_configuration_says(
+def test_a_time_out_that_may_be_seconds_or_milliseconds_leaves_its_server_out_until_the_configuration_says(
     tmp_path: Path,
 ) -> None:
     document = {"mcpServers": {"a": {"command": "x", "timeout": 1800}}}
-    assert report_of(tmp_path, document) == (
-        ".mcp.json:5: mcp.a.timeout: seconds for some clients, and milliseconds for others\n"
-        "    allowed: call_s in [mcp.a], in seconds"
-    )
+    assert left_out(tmp_path, document) == [
+        (
+            '.mcp.json:3: server "a" is left out: mcp.a.timeout: seconds for some clients, and milliseconds for others '
+            "(allowed: call_s in [mcp.a], in seconds)"
+        )
+    ]
     assert load(tmp_path, document, "[mcp.a]\ncall_s = 1800\n").config.mcp["a"].call_s == 1800
 
 
 def test_a_time_out_that_is_none_or_too_long_is_told_where_it_stands(tmp_path: Path) -> None:
     document = {"mcpServers": {"a": {"command": "x", "timeout": "5s"}, "b": {"command": "x", "timeout": 1e9}}}
-    assert report_of(tmp_path, document) == (
-        ".mcp.json:5: mcp.a.timeout: wrong kind of value\n    allowed: a number over 0\n"
-        ".mcp.json:9: mcp.b.call_s: too large\n"
-        "    seen 1000000.0; allowed: a number, over 0 and at most 86400"
-    )
+    assert left_out(tmp_path, document) == [
+        '.mcp.json:3: server "a" is left out: mcp.a.timeout: wrong kind of value (allowed: a number over 0)',
+        '.mcp.json:7: server "b" is left out: mcp.b.call_s: too large (allowed: a number, over 0 and at most 86400)',
+    ]
 
 
 def test_the_file_may_say_a_time_out_for_servers_that_say_none(tmp_path: Path) -> None:
@@ -206,7 +212,9 @@ def test_a_mistake_in_a_queue_is_told_where_it_is_written(tmp_path: Path) -> Non
     document = {"queues": {"q": {"concurrent": 0}}, "mcpServers": {"a": {"command": "x", "queue": "q"}}}
     assert report_of(tmp_path, document).startswith(".mcp.json:4: queues.q.concurrent: too small\n")
     document = {"queues": {"q": {"concurrent": 1}}, "mcpServers": {"a": {"command": "x", "queue": "p"}}}
-    assert report_of(tmp_path, document).startswith(".mcp.json:10: mcp.a.queue: no such queue in [queues]\n")
+    assert left_out(tmp_path, document)[0].startswith(
+        '.mcp.json:8: server "a" is left out: mcp.a.queue: no such queue in [queues]'
+    )
     wrong = {"queues": [1], "mcpServers": {"a": {"command": "x"}}}
     assert report_of(tmp_path, wrong) == ".mcp.json:2: queues: an object is allowed"
 
@@ -231,7 +239,7 @@ def test_a_server_of_the_type_websocket_has_such_a_url(tmp_path: Path) -> None:
     assert (found.url, found.transport) == ("wss://docs.example/mcp", "auto")
     wrong = {"mcpServers": {"a": {"type": "websocket", "url": "https://docs.example/mcp"}}}
     why = 'the url of a server of type "websocket" begins with ws:// or wss://'
-    assert report_of(tmp_path, wrong) == f".mcp.json:4: mcp.a.type: {why}"
+    assert left_out(tmp_path, wrong) == [f'.mcp.json:3: server "a" is left out: mcp.a.type: {why}']
 
 
 def test_the_directory_has_many_names(tmp_path: Path) -> None:
@@ -265,16 +273,13 @@ def test_a_file_with_variables_that_cannot_be_used_is_told_without_its_text(tmp_
         name: {"command": "x", "envFile": file}
         for name, file in [("a", "none"), ("b", "wrong"), ("c", "open"), ("e", "${NONE}/x"), ("f", [])]
     }
-    assert (
-        report_of(tmp_path, {"mcpServers": servers})
-        == """\
-.mcp.json:5: mcp.a.envFile: cannot read this file: No such file or directory
-.mcp.json:9: mcp.b.envFile: cannot use this file: line 2 is not NAME=VALUE
-.mcp.json:13: mcp.c.envFile: cannot use this file: line 1 is not NAME=VALUE
-.mcp.json:17: mcp.e.envFile: a variable in this path cannot be read, or is not set
-.mcp.json:21: mcp.f.envFile: wrong kind of value
-    allowed: the path of a file"""
-    )
+    assert [each.partition("left out: ")[2] for each in left_out(tmp_path, {"mcpServers": servers})] == [
+        "mcp.a.envFile: cannot read this file: No such file or directory",
+        "mcp.b.envFile: cannot use this file: line 2 is not NAME=VALUE",
+        "mcp.c.envFile: cannot use this file: line 1 is not NAME=VALUE",
+        "mcp.e.envFile: a variable in this path cannot be read, or is not set",
+        "mcp.f.envFile: wrong kind of value (allowed: the path of a file)",
+    ]
 
 
 def test_a_secret_in_a_file_with_variables_that_others_may_read_is_a_warning_about_that_file(tmp_path: Path) -> None:
@@ -299,9 +304,9 @@ def test_the_file_of_a_server_that_is_off_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *("allow", "tools_allowed", "ToolsDenied", "deniedTools", "DISABLED", "disabled_tools"),
+        *("allow", "tools_allowed", "ToolsDenied", "deniedTools", "DISABLED", "denied_tools"),
         *("exclude", "include-tools", "blockedTools", "readOnly", "read_only", "READ-ONLY"),
-        *("requireApproval", "permissions", "restrictions", "toolFilter", "tools", "trust", "sandbox", "confirm"),
+        *("requireApproval", "permissions", "restrictions", "toolFilter", "toolset", "sandbox", "confirm"),
         *("networkAccess", "omitResources", "without", "selected", "suppressWrites", "protectedPaths", "guardrails"),
         *("configs", "localOnly", "accessPolicy"),
     ],
@@ -322,8 +327,8 @@ def test_a_cache_is_taken_as_it_is_written_and_told_where_it_cannot_be_read(tmp_
         loaded = load(tmp_path, {"mcpServers": {"a": {"command": "x", "cache": nothing}}})
         assert (loaded.config.mcp["a"].cache, loaded.warnings) == (kept, ())
     document = {"mcpServers": {"a": {"command": "x", "cache": {"get_*": "5 minutes"}}}}
-    assert report_of(tmp_path, document).startswith(
-        '.mcp.json:6: mcp.a.cache."get_*": for how long is not to be read from this'
+    assert left_out(tmp_path, document)[0].startswith(
+        '.mcp.json:3: server "a" is left out: mcp.a.cache."get_*": for how long is not to be read from this'
     )
 
 

@@ -154,10 +154,10 @@ def test_keys_that_mean_nothing_here_are_warnings(tmp_path: Path) -> None:
 
 WRONG = {
     "no JSON": (
-        '{\n "mcpServers": {\n  "a": {"command": "x",}\n }\n}',
+        '{\n "mcpServers": {\n  // of a\n  "a": {"command": "x" "y"}\n }\n}',
         """\
 cannot use t.toml: 1 problem
-.mcp.json:3: not JSON: Expecting property name enclosed in double quotes (column 24)""",
+.mcp.json:4: not JSON: Expecting ',' delimiter (column 24)""",
     ),
     "an empty file": (
         "",
@@ -212,7 +212,7 @@ cannot use t.toml: 1 problem
 {"mcpServers": {
   "a": {"command": ["x"],
     "args": ["y",
-      1], "disabled": "no"},
+      []], "disabled": "no"},
   "b": "npx s3cret",
   "c": {"url": 3, "headers": {"A B": "s3cret"}},
   "d": null,
@@ -225,7 +225,7 @@ cannot use t.toml: 8 problems
 .mcp.json:4: mcp.a.disabled: wrong kind of value
     allowed: true or false
 .mcp.json:4: mcp.a.args[1]: wrong kind of value
-    seen a whole number; allowed: a string without NUL
+    seen an array; allowed: a string without NUL
 .mcp.json:5: mcp.b: wrong kind of value
     seen a string; allowed: a table
 .mcp.json:6: mcp.c.url: wrong kind of value
@@ -237,6 +237,10 @@ cannot use t.toml: 8 problems
 .mcp.json:8: mcp.e.args[0]: null has no meaning here
     seen null""",
     ),
+}
+NO_TYPE = 'no such type (allowed: "stdio", "local", "http", "remote", "streamablehttp", "sse", "websocket", "ws"'
+GO_WITHOUT = "allowed: to set it for the daemon, or enabled = false in [mcp.a], to go without this server"
+LEFT_OUT = {
     "types that do not fit": (
         """\
 {"servers": {
@@ -245,14 +249,12 @@ cannot use t.toml: 8 problems
   "c": {"type": "htpp", "url": "https://docs.example/"},
   "d": {"type": {"s3cret": 1}, "command": "x"}
 }}""",
-        """\
-cannot use t.toml: 4 problems
-.mcp.json:2: mcp.a.type: a server of type "stdio" has a command
-.mcp.json:3: mcp.b.type: a server of type "sse" has a url
-.mcp.json:4: mcp.c.type: no such type
-    allowed: "stdio", "http", "streamable-http", "streamableHttp", "sse", "websocket", "ws"; did you mean "http"?
-.mcp.json:5: mcp.d.type: no such type
-    allowed: "stdio", "http", "streamable-http", "streamableHttp", "sse", "websocket", "ws\"""",
+        [
+            '2: server "a" is left out: mcp.a.type: a server of type "stdio" has a command',
+            '3: server "b" is left out: mcp.b.type: a server of type "sse" has a url',
+            f'4: server "c" is left out: mcp.c.type: {NO_TYPE}; did you mean "http"?)',
+            f'5: server "d" is left out: mcp.d.type: {NO_TYPE})',
+        ],
     ),
     "keys that do not go together": (
         """\
@@ -265,31 +267,66 @@ cannot use t.toml: 4 problems
     "Host": "s3cret"
   }}
 }}""",
-        """\
-cannot use t.toml: 4 problems
-.mcp.json:2: mcp.a: a server has command or url, this one has neither
-.mcp.json:3: mcp.b: a server has command or url, this one has both
-.mcp.json:5: mcp.c.headers: only a server with url has headers
-.mcp.json:7: mcp.d.headers.Host: the transport sets this header itself""",
+        [
+            '2: server "a" is left out: mcp.a: a server has command or url, this one has neither',
+            '3: server "b" is left out: mcp.b: a server has command or url, this one has both',
+            '4: server "c" is left out: mcp.c.headers: only a server with url has headers',
+            '6: server "d" is left out: mcp.d.headers.Host: the transport sets this header itself',
+        ],
     ),
     "the environment": (
         """\
 {"mcpServers": {"a": {
   "command": "${MISSING}",
-  "args": ["${env:MISSING}", "${input:key}", "${command:pick}"]
-}}}""",
+  "args": ["${env:MISSING}", "${input:key}"]
+}, "b": {"command": "x", "args": ["${command:pick}"]}}}""",
+        [
+            (
+                f'1: server "a" is left out: mcp.a.command: the environment has no MISSING ({GO_WITHOUT}); '
+                f"mcp.a.args[0]: the environment has no MISSING ({GO_WITHOUT}); "
+                f"mcp.a.args[1]: the environment has no INPUT_KEY ({GO_WITHOUT})"
+            ),
+            (
+                '4: server "b" is left out: mcp.b.args[0]: "${" begins no variable that can be read '
+                "(allowed: enabled = false in [mcp.b], to go without this server)"
+            ),
+        ],
+    ),
+    "a server that is off": (
         """\
-cannot use t.toml: 4 problems
-.mcp.json:2: mcp.a.command: the environment has no MISSING
-    seen a string; allowed: to set it for the daemon, or enabled = false in [mcp.a], to go without this server
-.mcp.json:3: mcp.a.args[0]: the environment has no MISSING
-    seen a string; allowed: to set it for the daemon, or enabled = false in [mcp.a], to go without this server
-.mcp.json:3: mcp.a.args[1]: the environment has no INPUT_KEY
-    seen a string; allowed: to set it for the daemon, or enabled = false in [mcp.a], to go without this server
-.mcp.json:3: mcp.a.args[2]: "${" begins no variable that can be read
-    seen a string; allowed: enabled = false in [mcp.a], to go without this server""",
+{"mcpServers": {
+  "a": {"comand": "x", "disabled": true},
+  "b": {"command": ["x", 1], "enabled": false, "toolsDenied": "delete"},
+  "c": {"command": {"s3cret": 1}, "disabled": true, "includeTools": 5}
+}}""",
+        [
+            '2: server "a" is left out: mcp.a.comand: unknown key (did you mean "command"?)',
+            (
+                '4: server "c" is left out: mcp.c.command: wrong kind of value '
+                "(allowed: a string that is not empty, without NUL)"
+            ),
+        ],
     ),
 }
+
+
+@pytest.mark.parametrize("case", LEFT_OUT)
+def test_a_server_that_cannot_be_used_is_left_out_with_its_reason(tmp_path: Path, case: str) -> None:
+    document, told = LEFT_OUT[case]
+    catalog = load(tmp_path, document)
+    assert not any(spec.enabled for spec in catalog.config.mcp.values() if spec.command == "left-out")
+    assert [each for each in warnings(tmp_path, document) if "left out" in each] == [
+        f".mcp.json:{each}" for each in told
+    ]
+
+
+def test_a_server_that_is_left_out_costs_no_other(tmp_path: Path) -> None:
+    document = {"mcpServers": {"a": {"command": {}}, "b": {"command": "x"}}}
+    text = f"{NAMED}[mcp.a]\nprefix = 'p'\nshared = true\n[agents.default]\nmcp = ['a', 'b']\ntools = ['p:t']\n"
+    catalog = load(tmp_path, document, text)
+    assert [use.server for use in catalog.profiles["default"].servers] == ["b"]
+    assert catalog.servers["a"].left_out is not None
+    assert catalog.servers["b"].left_out is None
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -368,11 +405,13 @@ MEANING = {
 }
 
 
-@pytest.mark.parametrize(("servers", "count"), [(FORM, 5), (MEANING, 3)])
+@pytest.mark.parametrize(("servers", "count"), [(FORM, 3), (MEANING, 2)])
 def test_no_report_shows_what_may_be_a_secret(tmp_path: Path, servers: dict[str, object], count: int) -> None:
+    told = warnings(tmp_path, {"mcpServers": servers})
+    assert len([each for each in told if "left out" in each]) == count
+    assert "hunter2" not in "".join(told)
     with pytest.raises(ConfigError) as caught:
-        load(tmp_path, {"mcpServers": servers})
-    assert len(caught.value.findings) == count
+        load(tmp_path, {"mcpServers": servers | {"d": {"command": "x", "deny": "hunter2"}}})
     assert "hunter2" not in f"{caught.value}{caught.value.findings!r}"
 
 

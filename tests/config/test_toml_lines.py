@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.config.config_report import TomlLines
+from tooldispatchd.config.toml_lines import TomlLines
 
 SOURCE = '''\
 # a comment with [brackets] and """quotes

@@ -45,7 +45,9 @@ def test_a_file_whose_name_ends_so_is_yaml(tmp_path: Path) -> None:
 
 
 def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text(TEXT.replace("- search", "- s3cret[0-9]").replace("SINCE: 2020-01-01", "SINCE: 5"))
+    (tmp_path / "s.yaml").write_text(
+        TEXT.replace("- search", "- s3cret[0-9]").replace("SINCE: 2020-01-01", "SINCE: []")
+    )
     (tmp_path / "t.toml").write_text('mcp_json = ["s.yaml"]')
     with pytest.raises(ConfigError) as caught:
         load_catalog(tmp_path / "t.toml", {})

@@ -176,7 +176,8 @@ class _Explanation:
         if spec.url is not None:
             yield f"{_INDENT}credentials: {', '.join(credential_kinds(spec)) or 'none'}"
         if not spec.enabled:
-            yield f"{_INDENT}not enabled"
+            left_out = self._catalog.servers[name].left_out
+            yield f"{_INDENT}{'not enabled' if left_out is None else f'left out: {left_out}'}"
         yield f"{_INDENT}{_used_by(self._users_of_servers.get(name, ()))}"
 
     def apis(self) -> Iterator[str]:

@@ -294,6 +294,8 @@ class Binding(msgspec.Struct, frozen=True):
     credentials: ServerCredentials = _NO_CREDENTIALS
     wanted_prefix: str | None = None
     """The prefix that it should have had, where another server has that."""
+    left_out: str | None = None
+    """Why it cannot be used, where another client's file has it so that it cannot be understood."""
 
 
 class ServerTool(msgspec.Struct, frozen=True):

@@ -509,7 +509,7 @@ class Config(Spec, frozen=True, kw_only=True):
     """Files in the [plumb notation](#the-plumb-notation), which declare types, servers, processes and tools like the
     tables here."""
     mcp_json: tuple[SomeWord, ...] = ()
-    """JSON or YAML files in which other MCP clients keep their servers (`mcpServers`, or `servers`); each server is
+    """JSON, YAML or TOML files in which other MCP clients keep their servers; each server is
     [one more in `[mcp]`](#servers-of-other-clients), and each request under `restTools` one more tool."""
     agent_command: Secret[Argv] | None = None
     """The program that runs an agent process without a `command`: these words, and the path of the file with its

@@ -2,11 +2,10 @@
 
 import json
 import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path as FilePath
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
@@ -17,11 +16,14 @@ from tooldispatchd.catalog.specs import Config
 from tooldispatchd.config.key_patterns import Table, entries
 from tooldispatchd.config.mcp_json import McpJson
 from tooldispatchd.config.plumb_files import MaskedText, PlumbFiles
+from tooldispatchd.config.toml_lines import TomlLines
 
 # Enough for any file that was written by hand; the rest of a generated one says the same again, and a file that was
 # replaced by another differs in everything.
 MAX_SHOWN: Final = 50
 MAX_VALUE_CHARACTERS: Final = 80
+# Of one server that is left out.
+MAX_REASONS: Final = 5
 
 # As an import says that a package is not there.
 _LACKING: Final = "No module named"
@@ -35,99 +37,12 @@ _KINDS: Final = (
     (dict, "a table"),
     (type(None), "null"),
 )
-# What may hide or end a statement's newline. One pass over the text: trial parses of ever longer runs of lines would
-# need no such expression, but cost the square of a long value's lines.
-_TOKEN: Final = re.compile(
-    r'''
-      """ (?: [^\\] | \\. )*? """ "{0,2}
-    | \'\'\' .*? \'\'\' '{0,2}
-    | " (?: [^"\\\n] | \\. )* "
-    | ' [^'\n]* '
-    | \# [^\n]*
-    | [\[\]{}\n]
-    ''',
-    re.DOTALL | re.VERBOSE,
-)
 
 
 def rest_of(told: Sequence[object]) -> list[str]:
     """How many there are beyond the first `MAX_SHOWN`, where there are any."""
     more = len(told) - MAX_SHOWN
     return [f"and {more} more"] if more > 0 else []
-
-
-class TomlLines:
-    """On which line of a TOML text each key stands; tomllib gives values only. It must have read the text.
-
-    The source is cut into statements (a header, or a key with its whole value) where a newline stands outside of every
-    string and bracket, and each statement is then read by tomllib alone, so that all rules about keys remain its own.
-    Linear in the source; made only when there is something to report.
-    """
-
-    def __init__(self, source: str) -> None:
-        self._lines: dict[Path, int] = {}
-        self._table: Path = ()
-        # How many elements each array of tables has so far.
-        self._elements: dict[Path, int] = {}
-        for line, statement in _statements(source.replace("\r\n", "\n")):
-            if statement.lstrip().startswith("["):
-                self._read_header(statement, line)
-            else:
-                self._read_keys(tomllib.loads(statement), self._table, line)
-
-    def line_of(self, path: Path) -> int | None:
-        """The line, from 1, of the key at `path`, or of the nearest table around it; None where there is neither."""
-        around = (path[:length] for length in range(len(path), 0, -1))
-        return next((self._lines[each] for each in around if each in self._lines), None)
-
-    def _read_header(self, statement: str, line: int) -> None:
-        is_element = statement.lstrip().startswith("[[")
-        # Read alone, a header is a chain of tables with one key each.
-        keys: list[str] = []
-        inner: object = tomllib.loads(statement)
-        while inner:
-            if isinstance(inner, list):
-                inner = inner[0]
-            else:
-                key, inner = next(iter(cast("Table", inner).items()))
-                keys.append(key)
-        path: Path = ()
-        for position, key in enumerate(keys, 1):
-            path = (*path, key)
-            if is_element and position == len(keys):
-                self._elements[path] = self._elements.get(path, 0) + 1
-            self._lines.setdefault(path, line)
-            if path in self._elements:
-                path = (*path, self._elements[path] - 1)
-        # A table may first have been implied, by the header of one inside it.
-        self._lines[path] = line
-        self._table = path
-
-    def _read_keys(self, value: object, path: Path, line: int) -> None:
-        if not isinstance(value, dict):
-            return
-        for key, inner in cast("dict[str, object]", value).items():
-            self._lines.setdefault((*path, key), line)
-            self._read_keys(inner, (*path, key), line)
-
-
-def _statements(source: str) -> Iterator[tuple[int, str]]:
-    """Each statement with the line it starts on; blank lines and comments are none."""
-    line, start, depth, breaks = 1, 0, 0, 0
-    for token in _TOKEN.finditer(source + "\n"):
-        text = token.group()
-        if text in {"[", "{"}:
-            depth += 1
-        elif text in {"]", "}"}:
-            depth -= 1
-        elif text == "\n" and depth == 0:
-            statement = source[start : token.start()]
-            if statement.strip() and not statement.lstrip().startswith("#"):
-                yield line, statement
-            start = token.end()
-            line, breaks = line + breaks + 1, 0
-        else:
-            breaks += text.count("\n")
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -156,6 +71,13 @@ class Finding(msgspec.Struct, frozen=True):
         meant = f'did you mean "{self.nearest}"?' if self.nearest else None
         second = "; ".join(filter(None, (seen, allowed, meant)))
         return "\n    ".join(filter(None, (first, second, self.excerpt)))
+
+    def reason(self) -> str:
+        """The problem as a part of a sentence, without its place and what was seen."""
+        advice = (self.allowed and f"allowed: {self.allowed}", self.nearest and f'did you mean "{self.nearest}"?')
+        said = ": ".join(filter(None, (self.key, self.why)))
+        told = "; ".join(filter(None, advice))
+        return f"{said} ({told})" if told else said
 
     def fields(self, file: FilePath | None) -> dict[str, object]:
         """The same for a program; what is unknown is None."""
@@ -221,6 +143,22 @@ class Sources:
         """File and line of what stands at `path`; None for what the configuration's own file says."""
         found = self.plumb.place_of(path)
         return self.servers.place_of(path) or (None if found is None else (found.file, found.line))
+
+    def left_out(self, problems: Iterable[Problem]) -> dict[str, str]:
+        """The servers of other clients' files that all these problems are of, each with its reason; none where any of
+        the problems is of something else."""
+        if self.plumb.problems or self.plumb.mistakes or self.servers.mistakes:
+            return {}
+        said = [*self.servers.problems, *problems]
+        if not all(map(self.servers.leaves_out, said)):
+            return {}
+        reasons: dict[str, dict[Path, str]] = {}
+        for each in said:
+            told = reasons.setdefault(str(each.path[1]), {})
+            # That a way is missing follows from the key that was misspelt.
+            if len(each.path) > 2 or not told:
+                told.setdefault(each.path, self._finding(each).reason())
+        return {name: "; ".join([*told.values()][:MAX_REASONS]) for name, told in reasons.items()}
 
     def findings(self, problems: Iterable[Problem]) -> tuple[Finding, ...]:
         """Each problem with its line, and the mistakes in the files themselves, in the order of the files."""

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, cast
+from types import MappingProxyType
+from typing import Final, TypeVar, cast
 
 import msgspec
 
@@ -46,7 +47,7 @@ from tooldispatchd.config.credentials import (
 from tooldispatchd.config.expansion import expand
 from tooldispatchd.config.files import UnusableFileError, read_text
 from tooldispatchd.config.http_places import http_problems, http_warnings
-from tooldispatchd.config.key_patterns import Table, entries, leaves, places
+from tooldispatchd.config.key_patterns import Table, depth_of, entries, leaves, places
 from tooldispatchd.config.listen_values import parse_places
 from tooldispatchd.config.machine import enforceable_for
 from tooldispatchd.config.mcp_json import take_mcp_json
@@ -63,6 +64,8 @@ MAX_DEPTH: Final = 64
 # Keys that name files with tables, and sections of which each table makes tools with names of their own.
 _FILES: Final = frozenset({"plumb", "mcp_json"})
 _NAMING: Final = frozenset({"mcp", "openapi", "toolbox", "restTools"})
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_T = TypeVar("_T")
 
 
 class ConfigError(Exception):
@@ -101,6 +104,14 @@ def find_configuration(environ: Mapping[str, str]) -> Path:
     )
 
 
+class _LeftOutError(Exception):
+    """What is wrong costs servers of other clients' files alone: they are left out, each for its reason."""
+
+    def __init__(self, servers: Mapping[str, str]) -> None:
+        super().__init__(", ".join(servers))
+        self.servers = servers
+
+
 class Loaded(msgspec.Struct, frozen=True):
     """A catalog, and where each table of it was written: `where` gives `FILE:LINE`.
 
@@ -131,9 +142,32 @@ def load(
     tried what this machine can enforce.
     """
     secrets = SecretSources(environ, path.absolute().parent, runs_commands=runs_commands)
+    return _leaving_out(
+        lambda left_out: _load(path, environ, secrets=secrets, enforceable=enforceable, left_out=left_out)
+    )
+
+
+def _leaving_out(attempt: Callable[[Mapping[str, str]], _T]) -> _T:
+    """Try with all servers, and anew without those that cannot be used."""
+    left_out: dict[str, str] = {}
+    while True:
+        try:
+            return attempt(left_out)
+        except _LeftOutError as error:
+            left_out |= error.servers
+
+
+def _load(
+    path: Path,
+    environ: Mapping[str, str],
+    *,
+    secrets: SecretSources,
+    enforceable: Enforceable | None,
+    left_out: Mapping[str, str],
+) -> Loaded:
     directory = path.absolute().parent
     build = partial(_build, directory=directory, environ=environ, enforceable=enforceable)
-    sources, table, credentials = _well_formed(path, environ, secrets, build)
+    sources, table, credentials = _well_formed(path, environ, secrets, build, left_out)
     made = make_tools(table, credentials.secrets, environ)
     sources.made = made.places
     if made.problems:
@@ -145,6 +179,10 @@ def load(
     if is_database(store) and find_spec("psycopg") is None:
         _refuse(sources, [Problem(("audit", "store"), NEEDS_POSTGRES)])
     servers = with_credentials(catalog.servers, credentials.secrets)
+    for name, reason in left_out.items():
+        if sources.servers.servers[name].is_off:
+            continue
+        servers[name] = msgspec.structs.replace(servers[name], left_out=reason)
     apis = {
         name: msgspec.structs.replace(api, credentials=api_credentials(api, credentials.secrets))
         for name, api in catalog.apis.items()
@@ -180,7 +218,7 @@ def read_openapi(path: Path, environ: Mapping[str, str], name: str) -> tuple[Ope
 
     Of the document itself nothing is read: it need not be there yet.
     """
-    sources, table, credentials = _well_formed(path, environ)
+    sources, table, credentials = _leaving_out(lambda left_out: _well_formed(path, environ, left_out=left_out))
     apis = cast("dict[str, Table]", table.get("openapi", {}))
     if name not in apis:
         _refuse(sources, [Problem(("openapi",), f"there is no [openapi.{name}]", nearest=nearest(name, apis))])
@@ -198,7 +236,11 @@ def read_audit(path: Path, environ: Mapping[str, str]) -> AuditSpec:
 
 
 def _well_formed(
-    path: Path, environ: Mapping[str, str], secrets: SecretSources | None = None, build: "Build | None" = None
+    path: Path,
+    environ: Mapping[str, str],
+    secrets: SecretSources | None = None,
+    build: "Build | None" = None,
+    left_out: Mapping[str, str] = _NOTHING,
 ) -> tuple[Sources, Table, Credentials]:
     """The table that a configuration is once all of its form is right, and what was read of the secrets it names.
 
@@ -207,8 +249,8 @@ def _well_formed(
     text, written = _read(path)
     sources = Sources(path, text, written)
     sources.plumb = take_plumb(written, path, environ, sources.where)
-    sources.servers = take_mcp_json(written, path, environ, sources.where)
-    if _depth(written) > MAX_DEPTH:
+    sources.servers = take_mcp_json(written, path, environ, sources.where, left_out)
+    if depth_of(written) > MAX_DEPTH:
         raise _unreadable(path, Finding(f"what its plumb files say is nested more than {MAX_DEPTH} deep", key="plumb"))
     table = copy.deepcopy(written)
     problems = check_form(table) + expand(table, environ, path.absolute().parent, secrets)
@@ -282,7 +324,10 @@ def _leading_to(tables: set[paths.Path], table: Table) -> set[paths.Path]:
 
 
 def _refuse(sources: Sources, problems: Iterable[Problem]) -> None:
-    """Raise `ConfigError` where there is anything to tell."""
+    """Raise `ConfigError` where there is anything to tell, or `_LeftOutError` where that costs single servers alone."""
+    problems = list(problems)
+    if servers := sources.left_out(problems):
+        raise _LeftOutError(servers)
     findings = sources.findings(problems)
     if findings:
         count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
@@ -310,22 +355,13 @@ def _read(path: Path) -> tuple[str, Table]:
         else:
             finding = Finding(printable(f"not TOML: {why} (at the end)"), text.rstrip("\n").count("\n") + 1)
         raise _unreadable(path, finding) from error
-    if _depth(table) > MAX_DEPTH:
+    if depth_of(table) > MAX_DEPTH:
         raise _unreadable(path, Finding(f"arrays and tables are nested more than {MAX_DEPTH} deep"))
     return text, table
 
 
 def _unreadable(path: Path, finding: Finding) -> ConfigError:
     return ConfigError(f"cannot read {path}: 1 problem", path, (finding,))
-
-
-def _depth(table: Table) -> int:
-    """How deep tables and arrays are nested; dotted keys nest deeper than any recursion reaches."""
-    depth, level = 0, [cast("object", table)]
-    while level and depth <= MAX_DEPTH:
-        depth += 1
-        level = [inner for holder in level for _, inner in entries(holder) if isinstance(inner, (dict, list))]
-    return depth
 
 
 # Of a table, the digests of tokens, and the APIs that documents describe.

@@ -2,15 +2,22 @@
 
 import json
 import re
+import tomllib
 from typing import Final, NoReturn
 
 import msgspec
 
 from tooldispatchd.catalog.problems import Path
+from tooldispatchd.config.key_patterns import depth_of
+from tooldispatchd.config.toml_lines import TomlLines
 
 # A server's table has three levels, and a client's own settings a few more.
 MAX_DEPTH: Final = 32
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+# A string or a comment that does not end goes to the end of the text: a second try would cost the square of it.
+_STRING: Final = r'"(?:[^"\\]|\\.?)*(?:"|\Z)'
+_COMMENTS: Final = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_LAST_COMMAS: Final = re.compile(rf"{_STRING}|,(?=[ \t\r\n]*[}}\]])", re.DOTALL)
 
 
 class DocumentError(Exception):
@@ -46,7 +53,19 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def read_json(text: str) -> Document:
-    """The document of a JSON text. Raises `DocumentError`."""
+    """Read a JSON text, which may have comments and commas behind last members. Raises `DocumentError`."""
+    try:
+        return _read_json(text)
+    except DocumentError:
+        return _read_json(_LAST_COMMAS.sub(_blank, _COMMENTS.sub(_blank, text)))
+
+
+def _blank(found: re.Match[str]) -> str:
+    """Keep a string; put spaces in the place of anything else, so that lines and columns stay."""
+    return found[0] if found[0].startswith('"') else re.sub(r"[^\r\n]", " ", found[0])
+
+
+def _read_json(text: str) -> Document:
 
     def refuse(constant: str) -> NoReturn:
         raise DocumentError(f"not JSON: {constant}")
@@ -101,3 +120,21 @@ class JsonLines(FileLines):
         known = tuple(step for step in path if step is not None)
         if known and len(known) == len(path):
             self.note(known, line)
+
+
+def read_toml(text: str) -> Document:
+    """Read a TOML text. Raises `DocumentError`."""
+    try:
+        value = tomllib.loads(text)
+    except RecursionError:
+        raise DocumentError(f"arrays and objects are nested more than {MAX_DEPTH} deep") from None
+    except ValueError as error:
+        why, _, place = str(error).partition(" (at line ")
+        found = re.match(r"[0-9]+", place)
+        raise DocumentError(f"not TOML: {why}", int(found[0]) if found else 1) from None
+    lines = FileLines()
+    lines.depth = depth_of(value)
+    if lines.depth <= MAX_DEPTH:
+        for path, line in TomlLines(text).lines.items():
+            lines.note(path, line)
+    return Document(value, lines)

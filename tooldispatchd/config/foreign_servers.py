@@ -15,6 +15,7 @@ from tooldispatchd.catalog.confinement import KEYS
 from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.speckinds import KIB
+from tooldispatchd.config.foreign_entries import RENAMED, plain_entry, type_word
 from tooldispatchd.config.key_patterns import Table
 
 # A server has one of these.
@@ -23,30 +24,29 @@ WAYS: Final = ("url", "command")
 _COPIED: Final = ("command", "args", "env", "cwd", "url", "headers", "queue", "cache")
 # Lists of tools, and what each is here.
 LISTS: Final = {
-    "toolsAllowed": "tools",
-    "includeTools": "tools",
-    "toolsDenied": "deny",
-    "disabledTools": "deny",
-    "excludeTools": "deny",
+    **dict.fromkeys(("toolsAllowed", "includeTools", "tools", "enabled_tools", "available_tools"), "tools"),
+    **dict.fromkeys(("toolsDenied", "disabledTools", "excludeTools", "disabled_tools"), "deny"),
 }
 # Other names of a server's directory.
 _DIRECTORIES: Final = ("workingDirectory", "workingDir", "working_directory")
 # How long one call may take; the first that is there counts.
-_TIMEOUTS: Final = ("requestTimeoutMs", "timeout")
+_TIMEOUTS: Final = ("requestTimeoutMs", "timeout", "tool_timeout_sec")
 # What stands under another name than here.
-SPELLINGS: Final = LISTS | dict.fromkeys(_DIRECTORIES, "cwd") | dict.fromkeys(_TIMEOUTS, "call_s")
+SPELLINGS: Final = RENAMED | LISTS | dict.fromkeys(_DIRECTORIES, "cwd") | dict.fromkeys(_TIMEOUTS, "call_s")
 # Each switches a server on or off, and is true where it is on unless it is the last.
 _SWITCHES: Final = ("enabled", "active", "isActive", "disabled")
 _KEYS: Final = (*_COPIED, *SPELLINGS, *_SWITCHES, "type", "envFile")
 # Each says which tools a client does not ask a person about. So the others wait for a consent there, and here only
 # where `approve` says so.
 _CONSENT: Final = frozenset({"autoApprove", "alwaysAllow"})
-# `http` is whatever is behind the URL: some clients fall back to the older transport there, as `auto` does.
+# By their letters alone. `http` is whatever is behind the URL: some clients fall back to the older transport there, as
+# `auto` does.
 _TYPES: Final = {
     "stdio": ("command", "auto"),
+    "local": ("command", "auto"),
     "http": ("url", "auto"),
-    "streamable-http": ("url", "http"),
-    "streamableHttp": ("url", "http"),
+    "remote": ("url", "auto"),
+    "streamablehttp": ("url", "http"),
     "sse": ("url", "sse"),
     # The URL says so itself.
     "websocket": ("url", "auto"),
@@ -61,13 +61,15 @@ _MOST_S: Final = 3_600
 # nor is what a client logs in with (`accessToken`, `selectedAuthType`).
 _RESTRICTING: Final = re.compile(
     r"(?!.*timeout)(?:configs?$|.*(?:allow|den(?:y|ied)|disab|enab|exclu|inclu|block|only|approv|permi|restrict|forbid"
-    r"|prohibit|filter|whitelist|blacklist|confirm|consent|sandbox|trust|hid(?:e|den)|tool|omit|without|suppress"
+    r"|prohibit|filter|whitelist|blacklist|confirm|consent|sandbox|hid(?:e|den)|tool|omit|without|suppress"
     r"|protect|guard|reject|refus|prevent|polic(?:y|ies)|network|access(?!token|key)|select(?!edauth)))"
 )
 # What `[mcp.NAME]` says for itself of what a server may do.
 _DECIDING: Final = frozenset({"tools", "deny", "enabled", *KEYS})
 _VARIABLE: Final = re.compile(
-    r"\$\{(?:env:)?(?P<body>[A-Za-z_][A-Za-z0-9_]*(?::-[^{}]*)?)\}|\$\{input:(?P<input>[^{}]+)\}|\$\{/\}|\$\{|\$"
+    r"(?P<literal>\$\$\{)|\$\{(?:env:)?(?P<body>[A-Za-z_][A-Za-z0-9_]*(?::-[^{}]*)?)\}|\$\{input:(?P<input>[^{}]+)\}"
+    r"|\$\{\{\s*(?:secrets|inputs)\.(?P<secret>[A-Za-z_]\w*)\s*\}\}|\$\{/\}|\$\{"
+    r"|\$(?P<bare>[A-Z_][A-Z0-9_]+)|(?P<braced>\{(?:env|file):[^{}$]+\})|%(?P<percent>[A-Z_][A-Z0-9_]{2,})%|\$"
 )
 _DOLLAR: Final = re.compile(r"\$(?!\{)")
 _ANY_VARIABLE: Final = re.compile(r"\$\{[^{}]*\}")
@@ -76,6 +78,17 @@ _ANY_VARIABLE: Final = re.compile(r"\$\{[^{}]*\}")
 def may_restrict(key: str) -> bool:
     """Whether the name of an unknown key is one that could take something away from a server."""
     return _RESTRICTING.match(re.sub(r"[^a-z]", "", key.lower())) is not None
+
+
+def restricts(key: str) -> bool:
+    """Whether a key of an entry takes something away from its server, or may."""
+    known = key in {*LISTS.values(), *LISTS, *_SWITCHES, *_CONSENT}
+    return known or (key not in {*_KEYS, *SPELLINGS} and may_restrict(key))
+
+
+def is_off(entry: Table) -> bool:
+    """Whether any switch of an entry turns its server off."""
+    return any(entry.get(key) is (key == "disabled") for key in _SWITCHES)
 
 
 def is_decided(own: Table) -> bool:
@@ -90,6 +103,8 @@ class FileContext(msgspec.Struct, frozen=True):
     is_elsewhere: bool
     call_s: float | None = None
     """Seconds for a call of a server that says nothing else, where the file says it."""
+    dialect: frozenset[str] = frozenset()
+    """What its client expands besides `${NAME}`: `bare` ($NAME), `braced` ({env:NAME}), `percent` (%NAME%)."""
     max_output: int | None = None
     """How many bytes of an answer a model should get, likewise."""
 
@@ -107,6 +122,8 @@ class ForeignServer(msgspec.Struct, frozen=True):
     unknown: list[str]
     env_file: str | None = None
     """The file with more of its variables, as the configuration writes it."""
+    literal: tuple[str, ...] = ()
+    """What looks like a variable, and is none in the files of its client."""
 
 
 def translate(entry: Table, own: Table, path: Path, places: FileContext) -> ForeignServer:
@@ -142,9 +159,16 @@ class _Translation:
         self._path = path
         self._places = places
         self._problems: list[Problem] = []
+        # The server's own variables, which stand before those of the environment in its other texts.
+        self._env: dict[str, str] = {}
+        self._dialect = places.dialect
+        self._literal: list[str] = []
 
     def translate(self, entry: Table) -> ForeignServer:
-        given = {key: value for key, value in entry.items() if value is not None}
+        given = plain_entry(entry)
+        if "httpUrl" in entry:
+            # Gemini and Qwen, wherever their file lies.
+            self._dialect |= {"bare"}
         unknown = [key for key in given if key not in _KEYS and (given[key] or key not in _CONSENT)]
         # Whether the server is wanted, by each switch that says it.
         said: list[bool] = []
@@ -179,10 +203,14 @@ class _Translation:
         table = self._table(given)
         if said:
             table["enabled"] = True
-        return ForeignServer(table, self._problems, unknown, self._env_file(given))
+        return ForeignServer(table, self._problems, unknown, self._env_file(given), tuple(self._literal))
 
     def _table(self, given: Table) -> Table:
-        table: Table = {key: self._rewritten(given[key]) for key in _COPIED if key in given}
+        env = self._rewritten(given.get("env", {}))
+        if isinstance(env, dict):
+            self._env = {key: text for key, text in cast("Table", env).items() if isinstance(text, str)}
+        table: Table = {key: self._rewritten(given[key]) for key in _COPIED if key in given and key != "env"}
+        table |= {"env": env} if "env" in given else {}
         for key in ("queue", "cache"):
             if table.get(key) == "":
                 del table[key]
@@ -225,14 +253,14 @@ class _Translation:
 
     def _add_transport(self, table: Table, kind: str) -> None:
         path = (*self._path, "type")
-        way, transport = _TYPES.get(kind, ("", "auto"))
+        way, transport = _TYPES.get(word := type_word(kind), ("", "auto"))
         if not way:
             allowed = ", ".join(f'"{each}"' for each in _TYPES)
             close = nearest(kind, _TYPES)
             self._problems.append(Problem(path, "no such type", allowed=allowed, nearest=close))
         elif way not in table:
             self._problems.append(Problem(path, f'a server of type "{kind}" has a {way}'))
-        elif kind in {"websocket", "ws"} and str(table["url"]).startswith(("http://", "https://")):
+        elif word in {"websocket", "ws"} and str(table["url"]).startswith(("http://", "https://")):
             self._problems.append(Problem(path, f'the url of a server of type "{kind}" begins with ws:// or wss://'))
         elif transport != "auto":
             table["transport"] = transport
@@ -274,7 +302,7 @@ class _Translation:
             # Broken variables are told of where variables are expanded. An editor's command is one: it is no program.
             if found.string.startswith("command:", found.end()):
                 return "${}"
-            return {"${": "${", "${/}": "/"}.get(found.group(), "$$")
+            return self._of_dialect(found)
         workspace = self._places.workspace
         known = {
             "workspaceFolder": str(workspace),
@@ -283,8 +311,27 @@ class _Translation:
         }
         if found.group() == "${userHome}":
             return "${HOME}"
+        name = found["body"].partition(":-")[0]
+        if name in self._env:
+            return self._env[name]
         text = known.get(found["body"]) if not found.group().startswith("${env:") else None
         return f"${{{found['body']}}}" if text is None else text.replace("$", "$$")
+
+    def _of_dialect(self, found: re.Match[str]) -> str:
+        """A sign that is a variable for some clients, and itself for all others."""
+        text = found.group()
+        if found["secret"] is not None:
+            return f"${{{found['secret']}}}"
+        kind = next((key for key in ("bare", "braced", "percent") if found[key] is not None), None)
+        if kind is None:
+            return {"${": "${", "${/}": "/", "$${": "$${"}.get(text, "$$")
+        name = found[kind]
+        if kind not in self._dialect:
+            self._literal.append(text)
+            return text.replace("$", "$$")
+        if kind == "braced":
+            return f"${{{name[5:-1]}}}" if name.startswith("{env:") else f"${name}"
+        return self._env.get(name, f"${{{name}}}")
 
 
 def rewritten_request(entry: object) -> object:
@@ -316,6 +363,8 @@ def seconds_of(key: str, value: object) -> float | None:
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
         return None
+    if key == "tool_timeout_sec":
+        return value
     if key != "timeout" or value > _MOST_S:
         return value / 1_000
     return value if value < _LEAST_MS else None

@@ -34,6 +34,15 @@ def entries(holder: object) -> list[tuple[str | int, object]]:
     return list(enumerate(cast("list[object]", holder))) if isinstance(holder, list) else []
 
 
+def depth_of(table: Table) -> int:
+    """Measure how deep tables and arrays are nested, without recursion: dotted keys nest deeper than any reaches."""
+    depth, level = 0, [cast("object", table)]
+    while level:
+        depth += 1
+        level = [inner for holder in level for _, inner in entries(holder) if isinstance(inner, (dict, list))]
+    return depth
+
+
 def leaves(holder: object, path: Path = ()) -> Iterator[KeyLocation]:
     """Every value within a table or a list that is neither itself, however deep; `path` leads to the holder."""
     for key, value in entries(holder):

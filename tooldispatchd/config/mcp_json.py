@@ -2,16 +2,20 @@
 
     {"mcpServers": {"NAME": {"command": …, "args": […], "env": {…}, "cwd": …}}}
     {"servers": {"NAME": {"type": "http", "url": …, "headers": {…}}}}
+    {"mcpServers": [{"name": "NAME", "command": …}]}
     {"queues": {"NAME": {"concurrent": 3}}}
     {"restTools": {"NAME": {"method": …, "url": …, "parametersSchema": {…}}}}
 
 Only the form of the file is checked here. The servers are checked as all of `[mcp]` is, and the requests as all of
-`[restTools]`; it is remembered where each was written. A table of `[mcp]` with neither `command` nor `url` completes
+`[restTools]`; it is remembered where each was written. A server with a mistake is left out, unless that stands in a key
+that restricts. A table of `[mcp]` with neither `command` nor `url` completes
 the server of its name.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
+from types import MappingProxyType
 from typing import Final, cast
 
 import msgspec
@@ -20,10 +24,11 @@ from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Path, Problem
 from tooldispatchd.catalog.servers import NO_WAY
 from tooldispatchd.catalog.speckinds import MIB
-from tooldispatchd.config.documents import MAX_DEPTH, Document, DocumentError, FileLines, read_json
+from tooldispatchd.config.documents import MAX_DEPTH, Document, DocumentError, FileLines, read_json, read_toml
 from tooldispatchd.config.env_files import read_env_file
 from tooldispatchd.config.expansion import ABSENT, BROKEN, expand_file
 from tooldispatchd.config.files import NamedFile, NamedFiles, UnusableFileError, read_named
+from tooldispatchd.config.foreign_entries import plain_entry
 from tooldispatchd.config.foreign_servers import (
     LEAST_OUTPUT,
     SPELLINGS,
@@ -31,9 +36,10 @@ from tooldispatchd.config.foreign_servers import (
     FileContext,
     complete,
     is_decided,
+    is_off,
     listed,
-    may_restrict,
     quoted,
+    restricts,
     rewritten_request,
     seconds_of,
     size_of,
@@ -47,14 +53,29 @@ from tooldispatchd.config.server_names import ServerNames
 MAX_FILE_BYTES: Final = 1 * MIB
 # One for each client of a user, and more.
 MAX_FILES: Final = 16
+# In the place of a command that cannot be used; it is never started.
+PLACEHOLDER: Final = "left-out"
 
 _ONE_OF_THEIRS: Final = "command or url, or the name of a server in a file of mcp_json"
-_SECTIONS: Final = ("mcpServers", "servers")
+# Of Claude Code and most others; VS Code; Zed; Codex; Amp; VS Code's settings; opencode and Crush; Continue; goose.
+_SECTIONS: Final = (
+    *("mcpServers", "servers", "context_servers", "mcp_servers", "amp.mcpServers", "mcp.servers"),
+    *("mcp", "modelContextProtocolServers", "extensions"),
+)
+# Other programs have keys of these names too: there each value must be a server.
+_DOUBTFUL: Final = frozenset({"mcp", "extensions"})
 REQUESTS: Final = "restTools"
+# Beside the servers: what a client may do with them. Its other settings are not ours to judge.
+_RESTRICTING: Final = re.compile(
+    r"permissions?|(?:(?:en|dis)abled|allow(?:ed)?|denied|excluded?|includ)(?:Tools|mcp\w*|servers)|(?:core)?tools|mcp",
+    re.IGNORECASE,
+)
 
 
 def _read_document(path: FilePath, text: str) -> Document:
     """The document of a file, whose name says of which kind it is. Raises `DocumentError`."""
+    if path.suffix == ".toml":
+        return read_toml(text)
     if path.suffix not in {".yaml", ".yml"}:
         return read_json(text)
     # Few configurations name such a file.
@@ -63,24 +84,105 @@ def _read_document(path: FilePath, text: str) -> Document:
     return read_yaml(text)
 
 
-def _parts_of(document: Document) -> tuple[str, Table, Table | None]:
-    """The key under which servers stand, the whole object, and the servers by name; None where there are none."""
+class _Entry(msgspec.Struct, frozen=True):
+    """A server of a file: its name there, its value, and where that stands."""
+
+    name: str
+    value: object
+    path: Path
+
+
+class _Parts(msgspec.Struct, frozen=True):
+    """The whole object of a file, the keys under which its servers stand, and the servers."""
+
+    top: Table
+    sections: frozenset[str]
+    entries: tuple[_Entry, ...]
+    passed: str | None = None
+    """A project whose servers are not for the directory of the configuration."""
+
+
+def _entries_of(holder: object, path: Path) -> list[_Entry]:
+    """The servers of a table, or of a list in which each says its name."""
+    if isinstance(holder, dict):
+        return [_Entry(str(name), value, (*path, str(name))) for name, value in cast("Table", holder).items()]
+    found: list[_Entry] = []
+    for index, each in enumerate(cast("list[object]", holder) if isinstance(holder, list) else ()):
+        name = next((each[key] for key in ("name", "key") if key in each), None) if isinstance(each, dict) else None
+        if isinstance(name, str) and isinstance(each, dict):
+            value = {key: inner for key, inner in cast("Table", each).items() if key not in {"name", "key"}}
+            found.append(_Entry(name, value, (*path, index)))
+    return found
+
+
+def _is_server(value: object) -> bool:
+    return isinstance(value, dict) and not plain_entry(cast("Table", value)).keys().isdisjoint(WAYS)
+
+
+def _parts_of(document: Document, home: FilePath) -> _Parts | None:
+    """The servers of a document; None where it has no place for any, and no requests."""
     top = cast("Table", document.value) if isinstance(document.value, dict) else {}
-    section = next((key for key in _SECTIONS if key in top), "")
-    servers = top.get(section, {} if isinstance(top.get(REQUESTS), dict) else None)
-    return section, top, cast("Table", servers) if isinstance(servers, dict) else None
+    for section in _SECTIONS:
+        holder, path = top.get(section), cast("Path", (section,))
+        if section == "mcp" and isinstance(holder, dict) and isinstance(holder.get("servers"), dict):
+            holder, path = holder["servers"], (section, "servers")
+        found = _entries_of(holder, path)
+        is_doubted = path[-1] in _DOUBTFUL
+        if (found or holder == {}) and not (is_doubted and not any(_is_server(each.value) for each in found)):
+            return _with_projects(_Parts(top, frozenset({section}), tuple(found)), home)
+    if top and all(map(_is_server, top.values())):
+        return _Parts(top, frozenset(top), tuple(_entries_of(top, ())))
+    parts = _with_projects(_Parts(top, frozenset(), ()), home)
+    return parts if parts.sections or isinstance(top.get(REQUESTS), dict) else None
 
 
-def _document_of(file: NamedFile) -> Document:
-    """The document of a file, which has servers or requests. Raises `DocumentError`."""
+def _with_projects(parts: _Parts, home: FilePath) -> _Parts:
+    """Add the servers that Claude Code keeps for the project in which the configuration lies."""
+    projects = parts.top.get("projects")
+    entries, passed = {each.name: each for each in parts.entries}, None
+    has_servers = False
+    for directory, project in cast("Table", projects).items() if isinstance(projects, dict) else ():
+        own = cast("Table", project).get("mcpServers") if isinstance(project, dict) else None
+        has_servers = has_servers or isinstance(own, dict)
+        if not own:
+            continue
+        if not home.is_relative_to(directory):
+            passed = passed or directory
+            continue
+        path = ("projects", directory, "mcpServers")
+        entries |= {each.name: each for each in _entries_of(own, path)}
+        off = cast("Table", project).get("disabledMcpServers")
+        for name in entries.keys() & set(map(str, off if isinstance(off, list) else ())):
+            if isinstance(value := entries[name].value, dict):
+                entries[name] = msgspec.structs.replace(entries[name], value={**value, "disabled": True})
+    sections = parts.sections | ({"projects"} if has_servers else set())
+    return _Parts(parts.top, frozenset(sections), tuple(entries.values()), passed)
+
+
+def _dialect_of(path: FilePath, parts: _Parts) -> frozenset[str]:
+    """What the client of a file expands besides `${NAME}`; its place or its form says which client that is."""
+    where, form = f"{path.parent.name}/{path.name}".lower(), str(parts.top.get("$schema", "")).lower()
+    is_of_crush = "crush" in where or "crush" in form
+    is_of_opencode = "opencode" in where or "opencode" in form or (parts.sections == {"mcp"} and not is_of_crush)
+    told = {
+        "bare": is_of_crush or ".gemini/" in where or ".qwen/" in where,
+        "braced": is_of_opencode,
+        "percent": path.name == "claude_desktop_config.json",
+    }
+    return frozenset(kind for kind, is_expanded in told.items() if is_expanded)
+
+
+def _read_parts(file: NamedFile, home: FilePath) -> tuple[_Parts, FileLines]:
+    """Read the servers of a file, and on which lines they stand. Raises `DocumentError`."""
     # Editors of other systems mark the text as UTF-8.
     document = _read_document(file.path, file.text.removeprefix("\ufeff"))
     if document.lines.depth > MAX_DEPTH:
         raise DocumentError(f"arrays and objects are nested more than {MAX_DEPTH} deep")
-    section, _, servers = _parts_of(document)
-    if servers is None:
-        raise DocumentError('no object "mcpServers" or "servers"', document.lines.line_of((section,)))
-    return document
+    parts = _parts_of(document, home)
+    if parts is None:
+        line = max(document.lines.line_of((key,)) for key in _SECTIONS)
+        raise DocumentError('no object "mcpServers" or "servers"', line)
+    return parts, document.lines
 
 
 class Mistake(msgspec.Struct, frozen=True):
@@ -105,6 +207,7 @@ class ServerSource(msgspec.Struct, frozen=True):
     names: dict[str, str] = {}
     env_file: str = ""
     variables: dict[str, int] = {}
+    is_off: bool = False
 
     def __str__(self) -> str:
         """File and line."""
@@ -126,6 +229,15 @@ class McpJson(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     requests: dict[str, ServerSource] = {}
     queues: dict[str, ServerSource] = {}
+    left_out: Mapping[str, str] = {}
+    """Servers that cannot be used, by binding, each with the reason."""
+
+    def leaves_out(self, problem: Problem) -> bool:
+        """Whether a mistake costs its server alone: it stands in the server's own entry, in no key that restricts."""
+        written = self.servers.get(str(problem.path[1])) if len(problem.path) > 1 else None
+        if written is None or problem.path[1] in self.left_out or self.place_of(problem.path) is None:
+            return False
+        return written.is_off or len(problem.path) == 2 or not restricts(str(problem.path[2]))
 
     def place_of(self, path: Path) -> tuple[str, int] | None:
         """The file and the line of what stands at `path`, or of the nearest around it; None where it is elsewhere."""
@@ -148,16 +260,23 @@ class McpJson(msgspec.Struct, frozen=True):
         return f"to set it for the daemon, or {go_without}" if is_absent else go_without
 
 
-def take_mcp_json(table: Table, path: FilePath, environ: Mapping[str, str], where: Callable[[Path], str]) -> McpJson:
+def take_mcp_json(
+    table: Table,
+    path: FilePath,
+    environ: Mapping[str, str],
+    where: Callable[[Path], str],
+    left_out: Mapping[str, str] = MappingProxyType({}),
+) -> McpJson:
     """Put the servers of the files that `table` names into its `[mcp]`, in place.
 
     `path` is the configuration's file; `where` says where the table at a path was written that is there already.
+    Servers to be `left_out`, each with its reason, are there, and never start.
     """
     found = read_named("mcp_json", table, path, environ, max_files=MAX_FILES, max_bytes=MAX_FILE_BYTES)
-    reader = _Reader(table, path.absolute().parent, environ, where=where, named=found)
-    for file, document in [(file, reader.read(file)) for file in found.files]:
-        if document is not None:
-            reader.add(file, document)
+    reader = _Reader(table, path.absolute().parent, environ, where=where, named=found, left_out=left_out)
+    for file, read in [(file, reader.read(file)) for file in found.files]:
+        if read is not None:
+            reader.add(file, *read)
     return reader.found()
 
 
@@ -172,7 +291,9 @@ class _Reader:
         *,
         where: Callable[[Path], str],
         named: NamedFiles,
+        left_out: Mapping[str, str],
     ) -> None:
+        self._left_out = left_out
         self._table = table
         self._home = home
         self._environ = environ
@@ -195,25 +316,25 @@ class _Reader:
                 close = nearest(str(name), self._servers)
                 self._problems.append(Problem(("mcp", name), NO_WAY, allowed=_ONE_OF_THEIRS, nearest=close))
         collected = (tuple(self._problems), tuple(self._mistakes), tuple(self._warnings))
-        return McpJson(tuple(self._files), self._servers, *collected, self._requests, self._queues)
+        return McpJson(tuple(self._files), self._servers, *collected, self._requests, self._queues, self._left_out)
 
-    def read(self, file: NamedFile) -> Document | None:
+    def read(self, file: NamedFile) -> tuple[_Parts, FileLines] | None:
         """The document of one file, whose servers are known by name then; None where it cannot be read."""
         self._files.append(file.shown)
         try:
-            document = _document_of(file)
+            parts, lines = _read_parts(file, self._home)
         except DocumentError as error:
             self._mistakes.append(Mistake(file.shown, error.line, error.why))
             self._is_complete = False
             return None
-        self._names.add(map(str, _parts_of(document)[2] or ()))
-        return document
+        self._names.add(each.name for each in parts.entries)
+        return parts, lines
 
-    def add(self, file: NamedFile, document: Document) -> None:
+    def add(self, file: NamedFile, parts: _Parts, lines: FileLines) -> None:
         """Put the servers of one file into the table."""
-        places = FileContext(file.path.parent, is_elsewhere=file.path.parent != self._home)
-        shown, lines = file.shown, document.lines
-        section, top, servers = _parts_of(document)
+        dialect = _dialect_of(file.path, parts)
+        places = FileContext(file.path.parent, is_elsewhere=file.path.parent != self._home, dialect=dialect)
+        shown, top = file.shown, parts.top
         requests = top.get(REQUESTS)
         defaults = top.get("defaults")
         if isinstance(defaults, dict):
@@ -221,15 +342,16 @@ class _Reader:
         self._add_queues(shown, lines, top.get("queues"))
         for name, entry in cast("Table", requests).items() if isinstance(requests, dict) else ():
             self._add_request(shown, lines, str(name), entry)
-        known = {section, "queues", *((REQUESTS,) if isinstance(requests, dict) else ())}
+        if parts.passed is not None:
+            line = lines.line_of(("projects", parts.passed, "mcpServers"))
+            self._warnings.append(
+                f"{shown}:{line}: servers of projects in which the configuration does not lie are not taken"
+            )
+        known = {*parts.sections, "queues", *((REQUESTS,) if isinstance(requests, dict) else ())}
         unknown = [key for key in top if key not in known and (key, type(top[key])) != ("defaults", dict)]
         self._warn_unknown(ServerSource(shown, lines, ()), unknown)
-        open_ones = [
-            name
-            for name, entry in (servers or {}).items()
-            if self._add_server(shown, lines, (section, name), entry, places)
-        ]
-        for key in filter(may_restrict, unknown if open_ones else ()):
+        open_ones = [each.name for each in parts.entries if self._add_server(shown, lines, each, places)]
+        for key in filter(_RESTRICTING.fullmatch, unknown if open_ones else ()):
             why = f'{quoted(key)} may restrict servers: say "tools", "deny" or "enabled" of each in [mcp.NAME]'
             self._mistakes.append(Mistake(shown, lines.line_of((key,)), f"{why}; said nowhere: {listed(open_ones)}"))
 
@@ -262,9 +384,9 @@ class _Reader:
                 self._mistakes.append(Mistake(shown, lines.line_of(("defaults", key)), why))
         return msgspec.structs.replace(places, call_s=found[time], max_output=found[size])
 
-    def _add_server(self, file: str, lines: FileLines, path: Path, entry: object, places: FileContext) -> bool:
+    def _add_server(self, file: str, lines: FileLines, found_entry: _Entry, places: FileContext) -> bool:
         """Put an entry into `[mcp]`; returns whether nothing there restricts it."""
-        name = str(path[-1])
+        name, entry, path = found_entry.name, found_entry.value, found_entry.path
         binding = self._names.binding_of(name)
         mcp = self._table.setdefault("mcp", {})
         if not isinstance(mcp, dict):
@@ -281,15 +403,25 @@ class _Reader:
         own = cast("Table", own or {})
         given = cast("Table", entry) if isinstance(entry, dict) else {}
         names = {SPELLINGS[key]: key for key in reversed(given) if key in SPELLINGS}
-        self._servers[binding] = ServerSource(file, lines, path, frozenset(own), names)
+        reason = self._left_out.get(binding)
+        if reason is not None:
+            self._servers[binding] = msgspec.structs.replace(written, is_off=is_off(given))
+            self._warnings.append(f"{written}: server {quoted(name)} is left out: {reason}")
+            # Names of its tools that a profile has begin as they did.
+            prefix = {key: own[key] for key in ("prefix",) if key in own}
+            mcp[binding] = {"command": PLACEHOLDER, "enabled": False, **prefix}
+            return False
+        self._servers[binding] = ServerSource(file, lines, path, frozenset(own), names, is_off=is_off(given))
         if not isinstance(entry, dict):
             mcp[binding] = entry
             return False
         found = translate(given, own, ("mcp", binding), places)
+        if found.literal:
+            self._warnings.append(f"{written}: server {quoted(name)} gets {listed([*found.literal])} as written")
         if found.env_file is not None:
             self._add_variables(binding, found.table, found.env_file, places)
         self._problems += found.problems + complete(found.table, own, ("mcp", binding), str(written))
-        self._warn_unknown(written, found.unknown)
+        self._warn_unknown(written, found.unknown, name)
         mcp[binding] = found.table
         return found.table.get("enabled") is not False and not is_decided(own)
 
@@ -329,10 +461,10 @@ class _Reader:
                 self._servers[binding], env_file=str(file), variables=added
             )
 
-    def _warn_unknown(self, written: ServerSource, keys: list[str]) -> None:
+    def _warn_unknown(self, written: ServerSource, keys: list[str], name: str | None = None) -> None:
         """Add one warning for all unknown keys of an object."""
         if keys:
             line = min(written.lines.line_of((*written.path, key)) for key in keys)
-            what = f"server {quoted(str(written.path[-1]))}" if len(written.path) > 1 else "the file"
-            what = '"defaults"' if written.path == ("defaults",) else what
+            what = '"defaults"' if written.path == ("defaults",) else "the file"
+            what = what if name is None else f"server {quoted(name)}"
             self._warnings.append(f"{written.file}:{line}: {what} has keys that mean nothing here: {listed(keys)}")

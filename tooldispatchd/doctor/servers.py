@@ -30,6 +30,8 @@ def server_examiners(catalog: Catalog, trial: Trial) -> Iterator[Examiner]:
 
 async def _examine(catalog: Catalog, binding: Binding, trial: Trial) -> Sequence[Diagnosis]:
     name = binding.name
+    if binding.left_out is not None:
+        return [Diagnosis(part="server", name=name, health=Health.WRONG, said=f"left out: {binding.left_out}")]
     if not binding.spec.enabled:
         return [Diagnosis(part="server", name=name, said="not enabled, and not started")]
     try:

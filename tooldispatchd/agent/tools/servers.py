@@ -146,7 +146,7 @@ def why_never(binding: Binding) -> Fault | None:
     """Why a server never starts; None for one that may."""
     if binding.spec.enabled:
         return None
-    return _unavailable(binding, DISABLED)
+    return _unavailable(binding, DISABLED if binding.left_out is None else f"left out: {binding.left_out}")
 
 
 def _unavailable(binding: Binding, reason: str) -> Fault:

@@ -102,7 +102,8 @@ class Toolset:
         declared = runtime.plans(self._key, compile_plans)
         if profile is not runtime.setup.profile_keys.profile(self._key):
             declared = narrow_plans(runtime, declared, profile)
-        self.warnings: list[str] = []
+        named = (runtime.setup.catalog.servers[each] for each in profile.disabled)
+        self.warnings = [f"server {each.name} is left out: {each.left_out}" for each in named if each.left_out]
         self.refusal: Fault | None = None
         self._offers_outputs = runtime.setup.says_store(profile)
         self._owner = owner

@@ -85,10 +85,41 @@ def said(text: str) -> bytes:
         (b'{"content":{"type":"text","text":"x"}}', "x"),
         (b'{"content":"x"}', "x"),
         (b'{"content":[],"resultType":"complete","isError":null}', ""),
+        (b'{"content":[{"type":"text","text":"no"}],"isError":0}', "no"),
+        (b'{"content":[{"type":"text","text":"no"}],"isError":"false"}', "no"),
+        (b'{"content":[{"type":"text","text":null}],"structuredContent":{"n":1}}', '{"n":1}'),
+        (b'{"temperature":36,"_meta":{},"isError":false}', '{"temperature":36}'),
     ],
 )
 def test_content_of_a_tool_without_an_output_schema(result: bytes, content: str) -> None:
     assert plain(result) == Answer(content, kind=kind_of(content))
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        (b'"hello"', "hello"),
+        (b"null", ""),
+        (b"36", "36"),
+        (b'{"text":"hello"}', "hello"),
+        (b'{"type":null,"text":"hello"}', "hello"),
+        (b'{"type":"text","text":{"a":36}}', '{"a":36}'),
+        (b'{"type":"text","text":null}', ""),
+        (b'{"type":"text","content":"hello"}', '{"type":"text","content":"hello"}'),
+        (b'{"a":36}', '{"a":36}'),
+    ],
+)
+def test_what_is_no_block_is_a_text_among_blocks(block: bytes, text: str) -> None:
+    reply = Incoming(id=1, result=Raw(b'{"content":[%b]}' % block))
+    outcome = outcome_of(reply, PLAIN, SERVER, Wanted(ContentKind.TEXT))
+    assert isinstance(outcome, Answer)
+    assert outcome.content == text
+
+
+def test_a_result_that_is_no_object_is_in_the_fault() -> None:
+    outcome = plain(b'["a",36]')
+    assert isinstance(outcome, Fault)
+    assert outcome.extras["answer"] == '["a",36]'
 
 
 def test_structured_content_is_given_compact_with_its_keys_in_order() -> None:
@@ -119,6 +150,7 @@ def test_structured_content_that_breaks_its_schema_is_invalid_output(result: byt
     [
         (b'{"structuredContent":{"n":"x"},"content":[{"type":"text","text":"n is x"}]}', '{"n":"x"}'),
         (b'{"content":[{"type":"text","text":"n is x"}]}', "n is x"),
+        (b'{"content":[{"type":"text","text":"n is x"}],"structuredContent":{}}', "n is x"),
         (b'{"structuredContent":{"n":1e400}}', '{"n":1e400}'),
         (b'{"structuredContent":"' + "ä".encode() * 8_000 + b'"}', '"' + "ä" * 4_095),
     ],

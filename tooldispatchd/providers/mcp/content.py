@@ -41,6 +41,7 @@ from tooldispatchd.providers.mcp.messages import (
     MAX_CODE_CHARS,
     Incoming,
     InputRequired,
+    decoded,
     error_data,
     error_in,
     error_words,
@@ -57,6 +58,12 @@ from tooldispatchd.wire.messages import ContentKind
 ERROR_MEMBERS: Final = ("code", "message", "data")
 # Content that says nothing, as it is written without blanks.
 EMPTY: Final = frozenset({"[]", "null"})
+# Values that say no more than that there are none.
+_HOLLOW: Final = frozenset(("{}", "[]"))
+# How servers write that a result is no error.
+_NO: Final = frozenset((b"false", b"null", b"0", b'"false"', b'""'))
+# Members of a result beside its content.
+_BESIDE: Final = ("_meta", "isError", "resultType")
 
 
 class _Result(msgspec.Struct):
@@ -70,6 +77,11 @@ class _Result(msgspec.Struct):
 class _Text(msgspec.Struct):
     type: str
     text: str
+
+
+class _Block(msgspec.Struct):
+    type: Raw | UnsetType = UNSET
+    text: Raw | UnsetType = UNSET
 
 
 class _Contents(msgspec.Struct):
@@ -94,6 +106,8 @@ _decode: Final = msgspec.json.Decoder().decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_result: Final = msgspec.json.Decoder(_Result).decode
 _decode_texts: Final = msgspec.json.Decoder(list[_Text]).decode
+_decode_block: Final = msgspec.json.Decoder(_Block).decode
+_decode_raws: Final = msgspec.json.Decoder(list[Raw]).decode
 _decode_contents: Final = msgspec.json.Decoder(_Contents).decode
 _decode_resource_texts: Final = msgspec.json.Decoder(list[_ResourceText]).decode
 _decode_resources: Final = msgspec.json.Decoder(_Resources).decode
@@ -133,7 +147,8 @@ def _read(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted) -> Out
         result = _decode_result(reply.result)
     except msgspec.ValidationError:
         # Most often `null`, from a server whose function returned nothing.
-        return failed(server, "its result is not an object")
+        fault = failed(server, "its result is not an object")
+        return fault if bytes(reply.result) == b"null" else with_answer(fault, Answer(_compact(reply.result)))
     if not isinstance(result.kind, UnsetType) and not is_complete(result.kind):
         if bytes(result.kind) == b'"input_required"':
             return read_input_required(reply.result) or failed(
@@ -148,7 +163,11 @@ def _read(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted) -> Out
         said = _resource_content(reply.result, tool.method)
         return failed(server, f"its answer is no result of {tool.method}") if said is None else said
     # Anything but a plain no counts as an error: a failure must not pass for a success.
-    is_error = not isinstance(result.is_error, UnsetType) and bytes(result.is_error) not in {b"false", b"null"}
+    is_error = not isinstance(result.is_error, UnsetType) and bytes(result.is_error) not in _NO
+    if isinstance(result.content, UnsetType) and isinstance(result.structured, UnsetType):
+        # A server that returns its value itself.
+        own = {name: value for name, value in _decode_members(reply.result).items() if name not in _BESIDE}
+        result.structured = Raw(_encode(own)) if own else UNSET
     outcome = _answer_of(result, tool, server, wanted.kind, is_error=is_error)
     if wanted.details and isinstance(outcome, Answer):
         outcome = msgspec.structs.replace(outcome, details=_details(result))
@@ -175,6 +194,8 @@ def _answer_of(result: _Result, tool: McpTool, server: Server, kind: ContentKind
         return _shown(result.content, kind, is_error=is_error)
     value = _checked(result, tool, tool.output)
     if isinstance(value, Fault):
+        if structured is not None and str(structured.content) in _HOLLOW and not _is_blank(result.content):
+            structured = None
         answer = structured or _shown(result.content, kind, is_error=False)
         if not server.warns_of_outputs or tool.result is not Result.LISTED:
             return with_answer(value, answer)
@@ -201,9 +222,29 @@ def _listed(content: Raw | UnsetType) -> str:
     return f'[{{"type":"text","text":{text}}}]'
 
 
+def _mended(listed: str) -> str:
+    """The blocks of a list, with a text block for whatever else stands in the place of one, or of its text."""
+    if listed == "null" or _texts_in(listed) is not None:
+        return listed
+    return f"[{','.join(_block(each) for each in _decode_raws(listed) if bytes(each) != b'null')}]"
+
+
+def _block(raw: Raw) -> str:
+    """A block as it is written, or the text block that it stands for: a value, or a text of no type."""
+    block = decoded(_decode_block, raw) or _Block()
+    kind, said = bytes(block.type or b""), block.text or raw
+    is_text = isinstance(block.text, Raw) and bytes(said).startswith(b'"')
+    if kind.startswith(b'"') and (kind != b'"text"' or is_text):
+        return bytes(raw).decode()
+    text = bytes(said).decode()
+    if not text.startswith('"'):
+        text = '""' if text == "null" else _encode(text).decode()
+    return f'{{"type":"text","text":{text}}}'
+
+
 def _is_blank(content: Raw | UnsetType) -> bool:
     """Whether there are no blocks, or nothing but blank texts."""
-    listed = _listed(content)
+    listed = _mended(_listed(content))
     texts = _texts_in(listed)
     return listed in EMPTY or (texts is not None and not any(each.text.strip() for each in texts))
 
@@ -214,7 +255,7 @@ def _shown(blocks: Raw | UnsetType, kind: ContentKind, *, is_error: bool) -> Ans
     if content in EMPTY:
         return Answer("", is_error, kind=ContentKind.TEXT)
     if kind is not ContentKind.JSON:
-        return of_parts(content.encode(), kind, is_error=is_error)
+        return of_parts(_mended(content).encode(), kind, is_error=is_error)
     text = _lone_text(content)
     return Answer(content, is_error) if text is None else Answer(text, is_error, kind=ContentKind.TEXT)
 

@@ -50,6 +50,15 @@ def read(schema: object, *, is_input: bool = True) -> Any:
         (record({"type": "any"}), record({})),
         (record({"type": ["any", "null"]}), record({})),
         (record({**STRING, "nullable": True}), record({"type": ["string", "null"], "nullable": True})),
+        (record({"enum": ["a"], "nullable": True}), record({"enum": ["a", None], "nullable": True})),
+        (
+            record({"allOf": [STRING], "nullable": True}),
+            record({"anyOf": [{"allOf": [STRING]}, {"type": "null"}], "nullable": True}),
+        ),
+        (
+            record({"oneOf": [STRING], "nullable": True}),
+            record({"oneOf": [STRING, {"type": "null"}], "nullable": True}),
+        ),
         (record(STRING, required="n"), record(STRING, required=["n"])),
         (record(STRING, required={"n": True, "m": False}), record(STRING, required=["n"])),
         (record(STRING, required=["n", "n"]), record(STRING, required=["n"])),
@@ -83,6 +92,18 @@ def read(schema: object, *, is_input: bool = True) -> Any:
             record({"$ref": "#/$defs/X"}, **{"$defs": {"X": STRING}}),
         ),
         (record({"$ref": "X"}, **{"$defs": {"X": STRING}}), record({"$ref": "#/$defs/X"}, **{"$defs": {"X": STRING}})),
+        (
+            record({"$ref": "definitions/X"}, definitions={"X": STRING}),
+            record({"$ref": "#/definitions/X"}, definitions={"X": STRING}),
+        ),
+        (
+            {"id": "urn:a", **record({"id": "urn:b", **STRING}), "allOf": [{"$ref": "urn:b"}, {"$ref": "urn:a"}]},
+            {
+                "id": "urn:a",
+                **record({"id": "urn:b", **STRING}),
+                "allOf": [{"$ref": "#/properties/n"}, {"$ref": "#"}],
+            },
+        ),
         (
             record({"$ref": "#/$defs/X Y"}, **{"$defs": {"X Y": STRING}}),
             record({"$ref": "#/$defs/X%20Y"}, **{"$defs": {"X Y": STRING}}),

@@ -156,6 +156,8 @@ class _Repair:
         self._references: list[tuple[Schema, str]] = []
         self._anchors: dict[str, Schema] = {}
         self._identifiers: set[str] = set()
+        # By draft 4's word, which is none of a schema that names no draft.
+        self._ids: dict[str, _Place] = {}
         self._weak: list[Schema] = []
         self._patterns: list[tuple[Schema, str, str | None]] = []
         self._characters = 0
@@ -274,6 +276,8 @@ class _Repair:
         for keyword in ("$anchor", "$dynamicAnchor"):
             if keyword in node:
                 self._anchors.setdefault(str(node[keyword]), node)
+        if isinstance(node.get("id"), str):
+            self._ids.setdefault(str(node["id"]), self._places[id(node)])
         if "$id" in node:
             self._identifiers.add(str(node["$id"]).partition("#")[0].rpartition("/")[2])
         by_pattern = node.get("patternProperties")
@@ -290,14 +294,14 @@ class _Repair:
         for node, keyword in self._references:
             reference = str(node[keyword])
             url, _, fragment = reference.partition("#")
-            if url and not (named := self._defined(reference)):
+            named = self._defined(reference) if url else None
+            if url and named is None:
                 is_at_home = is_at_home and not self._leads_away(node, keyword, url)
                 continue
-            fragment = named if url else unescape_fragment(fragment)
+            fragment = unescape_fragment(fragment) if named is None else named
             target = self._target(fragment)
-            if target is None:
-                fragment = self._moved(fragment)
-                target = at(self._root, fragment) if fragment else None
+            if target is None and (moved := self._moved(fragment)) is not None:
+                fragment, target = moved, at(self._root, moved)
             if isinstance(target, dict | bool):
                 node[keyword] = f"#{escape_fragment(fragment)}"
             elif is_whole:
@@ -325,16 +329,20 @@ class _Repair:
         self._pass_over(node, keyword, self._places[id(node)], f"it refers to {cut(url, 60)}, {why}")
         return False
 
-    def _defined(self, name: str) -> str:
-        """The pointer of a definition by its bare name; empty where there is none."""
+    def _defined(self, name: str) -> str | None:
+        """The pointer of a definition by its bare name, its path or its `id`; None where there is none."""
+        if name in self._ids:
+            return self._ids[name].pointer()
+        if isinstance(at(self._root, f"/{name}"), dict):
+            return f"/{name}"
         for table in ("$defs", "definitions"):
             definitions = self._root.get(table)
             if isinstance(definitions, dict) and name in definitions:
                 return f"/{table}/{escape(name)}"
-        return ""
+        return None
 
-    def _moved(self, pointer: str) -> str:
-        """Where that stands now which a pointer meant: written otherwise, or defined elsewhere; empty if nowhere."""
+    def _moved(self, pointer: str) -> str | None:
+        """Where that stands now which a pointer meant: written otherwise, or defined elsewhere; None if nowhere."""
         written = _TUPLE_STEP.sub("/prefixItems/", pointer).replace("/additionalItems", "/items")
         written = written.replace("/dependencies/", "/dependentSchemas/")
         if isinstance(self._target(written), dict | bool):

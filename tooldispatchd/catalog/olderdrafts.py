@@ -42,10 +42,22 @@ def modernize(node: Schema, draft: int) -> None:
             del node[exclusive]
         elif node.get(exclusive) is True and node.get(bound) is not None:
             node[exclusive] = node.pop(bound)
-    if node.get("nullable") is True and isinstance(node.get("type"), str):
-        # OpenAPI 3.0's.
-        node["type"] = [node["type"], "null"]
+    if node.get("nullable") is True:
+        _take_nullable(node)
     _take_required(node)
+
+
+def _take_nullable(node: Schema) -> None:
+    """Admit null as OpenAPI 3.0 does, also where a reference, several schemas or values say what else there may be."""
+    if isinstance(node.get("type"), str):
+        node["type"] = [node["type"], "null"]
+    for keyword in ("enum", "anyOf", "oneOf"):
+        parts, null = node.get(keyword), None if keyword == "enum" else {"type": "null"}
+        if isinstance(parts, list) and parts and null not in parts:
+            node[keyword] = [*parts, null]
+    held = {keyword: node.pop(keyword) for keyword in ("$ref", "allOf") if keyword in node and "anyOf" not in node}
+    if held:
+        node["anyOf"] = [held, {"type": "null"}]
 
 
 def _take_identifier(node: Schema, draft: int) -> None:

@@ -93,6 +93,23 @@ async def test_what_is_no_page_is_none(page: bytes) -> None:
     assert await Listing(SERVER, SHARE, IN_PLACE).read_page(Raw(page)) is None
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        b'[{"name":"a"},{"name":"b","inputSchema":{}}]',
+        b'{"tools":{"a":{},"b":{"inputSchema":{}}}}',
+        b'{"tools":{"0":{"name":"a"},"1":{"name":"b"}}}',
+    ],
+)
+async def test_a_bare_list_is_a_page_and_so_are_tools_by_their_names(page: bytes) -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    read = await listing.read_page(Raw(page))
+    assert read is not None
+    for raw in read[0]:
+        await listing.add(raw)
+    assert list(listing.tools) == ["a", "b"]
+
+
 async def test_tools_over_the_bound_on_all_of_them_are_left_out() -> None:
     listing = Listing(msgspec.structs.replace(SERVER, deny=("denied",)), SHARE, IN_PLACE)
     description = "x" * (MAX_LIST_BYTES // 7 - 1000)

@@ -100,6 +100,21 @@ async def test_a_schema_that_cannot_be_checked_in_full_is_one_warning_that_names
     assert second.startswith(f"tool 'other': not checked are its outputSchema at {place} (")
 
 
+async def test_a_schema_in_a_text_is_read_and_an_output_that_says_nothing_asks_for_nothing() -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    source = '{"type":"object","properties":{"x":{"type":"string"}}}'
+    for name, target in (("text", source), ("empty", {}), ("word", "none"), ("no", False)):
+        await listing.add(listed(name, inputSchema=source, outputSchema=target))
+    assert not listing.tools["text"].input.is_valid({"x": 1})
+    assert [name for name, tool in listing.tools.items() if tool.output is None] == ["empty", "word", "no"]
+
+
+async def test_an_entry_in_another_encoding_is_read_but_for_the_letters_that_are_lost() -> None:
+    listing = Listing(SERVER, SHARE, IN_PLACE)
+    await listing.add(Raw(b'{"name":"a","description":"caf\xe9","inputSchema":{}}'))
+    assert listing.tools["a"].description == "caf\ufffd"
+
+
 async def test_the_warning_comes_with_a_tool_that_another_connection_has_read() -> None:
     first, second = Listing(SERVER, SHARE, IN_PLACE), Listing(SERVER, SHARE, IN_PLACE)
     for listing in (first, second):

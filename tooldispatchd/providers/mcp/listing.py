@@ -5,6 +5,7 @@ program's and its tools lie in memory for as long as the session.
 """
 
 import hashlib
+from contextlib import suppress
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary, finalize
 
@@ -66,6 +67,10 @@ class _Page(msgspec.Struct):
     ttl_ms: Raw | UnsetType = msgspec.field(default=UNSET, name="ttlMs")
 
 
+class _NamingPage(msgspec.Struct):
+    tools: dict[str, dict[str, Raw]]
+
+
 class _CutPage(msgspec.Struct):
     """A page whose tools lie at these places."""
 
@@ -116,7 +121,9 @@ class _Execution(msgspec.Struct):
     task: str = msgspec.field(default="", name="taskSupport")
 
 
-_decode_page: Final = msgspec.json.Decoder(_Page).decode
+_decode_exact_page: Final = msgspec.json.Decoder(_Page).decode
+_decode_naming_page: Final = msgspec.json.Decoder(_NamingPage).decode
+_decode_raws: Final = msgspec.json.Decoder(list[Raw]).decode
 _decode_named: Final = msgspec.json.Decoder(_Named).decode
 _decode_listed: Final = msgspec.json.Decoder(_Listed).decode
 _decode_execution: Final = msgspec.json.Decoder(_Execution).decode
@@ -216,6 +223,7 @@ class Listing:
         if len(raw) > MAX_TOOL_BYTES:
             self.warn(f"a listed tool is larger than {MAX_TOOL_BYTES} bytes")
             return
+        raw = _legible(raw)
         try:
             name = _decode_named(raw).name
         except DECODE_ERRORS:
@@ -334,6 +342,19 @@ class Listing:
             self._unshown += 1
 
 
+def _decode_page(text: Raw | bytes) -> _Page:
+    """Decode a page, also one that is a bare list, or whose tools stand by their names."""
+    try:
+        return _decode_exact_page(text)
+    except msgspec.ValidationError:
+        if bytes(memoryview(text)[:1]) == b"[":
+            return _Page(_decode_raws(text))
+        named = _decode_naming_page(text).tools
+        if not named:
+            raise
+    return _Page([Raw(msgspec.json.encode({"name": name, **tool})) for name, tool in named.items()])
+
+
 def _ttl_s(ttl_ms: Raw | UnsetType) -> float:
     """Seconds, within bounds; 0 where the server says nothing, or nothing that is a time."""
     if isinstance(ttl_ms, UnsetType):
@@ -343,6 +364,15 @@ def _ttl_s(ttl_ms: Raw | UnsetType) -> float:
     except DECODE_ERRORS:
         return 0.0
     return min(max(said / 1000, 0.0), MAX_TTL_S)
+
+
+def _legible(raw: Raw) -> Raw:
+    """The text with U+FFFD for each byte that is no UTF-8, as of a server that writes another encoding."""
+    try:
+        str(memoryview(raw), "utf-8")
+    except UnicodeDecodeError:
+        return Raw(bytes(raw).decode(errors="replace").encode())
+    return raw
 
 
 def _digest(raw: Raw, *, has_headers: bool) -> bytes:
@@ -368,7 +398,10 @@ def split_page(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
     spans, start = [], 0
     # One more than is taken, so that too many are seen as such.
     for raw in page.tools[: MAX_TOOLS + 1]:
-        start = text.index(bytes(raw), start)
+        start = text.find(bytes(raw), start)
+        if start < 0:
+            # Named by where it stands.
+            return b"", b""
         spans.append((start, start + len(raw)))
         start += len(raw)
     small = (
@@ -399,9 +432,13 @@ def _decoded_schema(raw: Raw | UnsetType, field: str) -> object:
     if len(memoryview(raw)) > MAX_SCHEMA_BYTES:
         raise ToolError(f"its {field} is larger than {MAX_SCHEMA_BYTES} bytes")
     try:
-        return _decode_schema(raw)
+        schema = _decode_schema(raw)
     except DECODE_ERRORS:
         raise ToolError(f"its {field} is not an object that can be read") from None
+    if isinstance(schema, str):
+        with suppress(*DECODE_ERRORS):
+            return _decode_schema(schema)
+    return schema
 
 
 def _is_quick(raw: Raw, entry: _Entry) -> bool:
@@ -443,6 +480,9 @@ def _make_tool(
     """Make a listed tool of its schemas; without `checks` they are compiled later. Raises `ToolError`."""
     source, target = schemas.input, schemas.output
     assert source is not None, "nobody can call a tool without it"
+    if target is not None and not target.shown:
+        # A schema that says nothing asks for no structured content.
+        target, checks = None, checks and (checks[0], None)
     if checks is None:
         checks = LazyCheck(source.checked), None if target is None else LazyCheck(target.checked)
     try:

@@ -23,6 +23,8 @@ RENAMED: Final = {
 _NESTED: Final = ("transport", "requestOptions", "requestInit")
 # Say nothing of what a server may do: Gemini's `trust` asks nobody, and goose lists what it brings itself.
 _IDLE: Final = frozenset({"trust", "bundled"})
+# Of every request: the transport sets them, to what the protocol says.
+_SET_ANYWAY: Final = frozenset({"accept", "content-type"})
 
 
 def plain_entry(entry: Table) -> Table:
@@ -46,7 +48,8 @@ def plain_entry(entry: Table) -> Table:
             del given[way]
     for key in ("env", "headers"):
         if isinstance(given.get(key), dict):
-            given[key] = {name: as_text(value) for name, value in cast("Table", given[key]).items()}
+            texts = {name: as_text(value) for name, value in cast("Table", given[key]).items()}
+            given[key] = {name: text for name, text in texts.items() if key == "env" or name.lower() not in _SET_ANYWAY}
     if isinstance(given.get("args"), list):
         given["args"] = list(map(as_text, cast("list[object]", given["args"])))
     return given

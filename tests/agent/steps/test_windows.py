@@ -108,6 +108,11 @@ def test_a_pattern_that_ruins_others_takes_no_time(tmp_path: Path) -> None:
     assert found == {"matches": [], "found": 0, "is_all": True}
 
 
+def test_a_search_that_takes_too_long_says_how_far_it_came(tmp_path: Path) -> None:
+    found = asked(grep_output, "a\n" * 10, tmp_path, pattern="a", grep_s=-1.0)
+    assert found == {"matches": [], "found": 0, "is_all": False, "searched_bytes": 0}
+
+
 @pytest.mark.parametrize(
     ("text", "query", "found"),
     [

@@ -156,7 +156,9 @@ class OutputPlan(Plan):
             query=asked.query,
         )
         try:
-            reply, said, _ = await context.checking.run(self._work, _write(look), b"", turns=context.account.turns)
+            # All looks of a channel have the turns of one agent: however many it has, they hold one checker.
+            channel = context.account.channel
+            reply, said, _ = await context.checking.run(self._work, _write(look), b"", turns=(channel, channel))
         except CheckerError as error:
             limit: dict[str, object] = {} if error.limit is None else {"limit": error.limit}
             return Fault(Code.TOOL_FAILED, f"the stored answer cannot be looked into: {error.why}", limit)

@@ -280,7 +280,7 @@ def test_what_is_installed_for_a_client_is_read_back(tmp_path: Path, client: str
     project = tmp_path if is_project and CLIENTS[client].project is not None else None
     path = config_path(client, {"HOME": str(tmp_path)}, project=project)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text('{\n  // mine\n  "permissions.x": 1,\n  "telemetry": {"disabled": true},\n}\n')
+    path.write_text('{\n  // mine\n  "colour": "red",\n  "telemetry": {"disabled": true},\n}\n')
     text = plan(client, path, "tooldispatchd", ["/usr/bin/tooldispatchd", "mcp", "--profile", "a b"]).after
     found = servers(tmp_path, str(path.relative_to(tmp_path)), text)
     assert found == {"tooldispatchd": program("/usr/bin/tooldispatchd", "mcp", "--profile", "a b")}

@@ -456,3 +456,50 @@ def test_a_set_of_characters_in_deny_is_an_error_in_the_configuration_too(tmp_pa
     (tmp_path / "t.toml").write_text('[mcp.a]\ncommand = "x"\ndeny = ["delete_[a-z]"]\n')
     with pytest.raises(ConfigError, match=r"mcp\.a\.deny\[0\]: not well-formed"):
         load_catalog(tmp_path / "t.toml", {})
+
+
+# --- what looks like a variable ---
+
+
+@pytest.mark.parametrize("text", ["pa$SECRET", "{env:SECRET}", "%SECRET%"])
+def test_a_form_of_another_clients_variables_stays_with_a_warning_that_shows_no_secret(
+    tmp_path: Path, text: str
+) -> None:
+    catalog = load(tmp_path, {"mcpServers": {"a": {"command": "x", "env": {"A": text}}}}, environ={"SECRET": "no"})
+    assert catalog.config.mcp["a"].env == {"A": text}
+    assert "which is no variable in this file" in catalog.warnings[0]
+    assert "SECRET" not in catalog.warnings[0]
+
+
+def test_a_dollar_that_names_nothing_is_itself_where_a_client_has_such_variables(tmp_path: Path) -> None:
+    entry = {"httpUrl": "https://a.example/", "headers": {"A": "pa$SECRET", "B": "$TOKEN"}}
+    found = server(tmp_path, entry, environ={"TOKEN": "t"})
+    assert found.headers == {"A": "pa$SECRET", "B": "t"}
+
+
+def test_a_variable_is_the_servers_own_first_and_two_dollars_begin_none(tmp_path: Path) -> None:
+    entry = {"command": "${BIN}", "args": ["A:${A}", "$${A}", "${B:-c}"], "env": {"A": "pa$$", "BIN": "x", "C": "${A}"}}
+    found = server(tmp_path, entry, environ={"A": "outer", "BIN": "no"})
+    assert (found.command, found.args) == ("x", ("A:pa$$", "${A}", "c"))
+    assert found.env["C"] == "outer"
+
+
+def test_settings_of_a_client_are_not_judged_but_what_restricts_its_servers_is(tmp_path: Path) -> None:
+    settings = {"toolUsage": {"a": 1}, "sandbox": True, "mcp": {}, "mcpServers": {"a": {"command": "x"}}}
+    (tmp_path / "t.toml").write_text('mcp_json = ["settings.json"]')
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    assert load_catalog(tmp_path / "t.toml", {}).config.mcp["a"].enabled
+    for key in ("permissions", "excludeTools", "allowMCPServers", "disabledMcpjsonServers", "tools", "mcp"):
+        (tmp_path / "settings.json").write_text(json.dumps({**settings, key: {"x": ["a"]}}))
+        with pytest.raises(ConfigError, match="may restrict servers"):
+            load_catalog(tmp_path / "t.toml", {})
+
+
+def test_numbers_are_texts_and_a_type_decides_between_two_ways(tmp_path: Path) -> None:
+    entry = {"type": "STREAMABLE_HTTP", "command": "x", "url": "https://a.example/", "headers": {"N": 1, "B": True}}
+    found = server(tmp_path, entry)
+    assert (found.command, found.transport, found.headers) == (None, "http", {"N": "1", "B": "true"})
+    assert server(tmp_path, {"type": "Local", "command": "x", "url": "https://a/", "args": [1, 0.5]}).args == (
+        "1",
+        "0.5",
+    )

@@ -71,6 +71,8 @@ _VARIABLE: Final = re.compile(
     r"|\$\{\{\s*(?:secrets|inputs)\.(?P<secret>[A-Za-z_]\w*)\s*\}\}|\$\{/\}|\$\{"
     r"|\$(?P<bare>[A-Z_][A-Z0-9_]+)|(?P<braced>\{(?:env|file):[^{}$]+\})|%(?P<percent>[A-Z_][A-Z0-9_]{2,})%|\$"
 )
+# A text of such a form may be a secret: it is not shown itself.
+_SHOWN: Final = {"bare": "$NAME", "braced": "{env:NAME}", "percent": "%NAME%"}
 _DOLLAR: Final = re.compile(r"\$(?!\{)")
 _ANY_VARIABLE: Final = re.compile(r"\$\{[^{}]*\}")
 
@@ -123,7 +125,7 @@ class ForeignServer(msgspec.Struct, frozen=True):
     env_file: str | None = None
     """The file with more of its variables, as the configuration writes it."""
     literal: tuple[str, ...] = ()
-    """What looks like a variable, and is none in the files of its client."""
+    """The forms of what looks like a variable, and is none in the files of its client."""
 
 
 def translate(entry: Table, own: Table, path: Path, places: FileContext) -> ForeignServer:
@@ -162,7 +164,7 @@ class _Translation:
         # The server's own variables, which stand before those of the environment in its other texts.
         self._env: dict[str, str] = {}
         self._dialect = places.dialect
-        self._literal: list[str] = []
+        self._literal: dict[str, None] = {}
 
     def translate(self, entry: Table) -> ForeignServer:
         given = plain_entry(entry)
@@ -327,11 +329,12 @@ class _Translation:
             return {"${": "${", "${/}": "/", "$${": "$${"}.get(text, "$$")
         name = found[kind]
         if kind not in self._dialect:
-            self._literal.append(text)
+            self._literal.setdefault(_SHOWN[kind])
             return text.replace("$", "$$")
         if kind == "braced":
             return f"${{{name[5:-1]}}}" if name.startswith("{env:") else f"${name}"
-        return self._env.get(name, f"${{{name}}}")
+        # Without such a variable these clients leave the text alone; it may be a part of a password, and is not shown.
+        return self._env.get(name, f"${{{name}:-{text}}}")
 
 
 def rewritten_request(entry: object) -> object:

@@ -38,6 +38,7 @@ from tooldispatchd.config.foreign_servers import (
     is_decided,
     is_off,
     listed,
+    may_restrict,
     quoted,
     restricts,
     rewritten_request,
@@ -65,11 +66,22 @@ _SECTIONS: Final = (
 # Other programs have keys of these names too: there each value must be a server.
 _DOUBTFUL: Final = frozenset({"mcp", "extensions"})
 REQUESTS: Final = "restTools"
-# Beside the servers: what a client may do with them. Its other settings are not ours to judge.
+# Files with all settings of a client, of which these say what its servers may do.
+_SETTINGS: Final = re.compile(
+    r"settings\.jsonc?|\.claude\.json|(?:claude_desktop_)?config\.\w+|opencode\..*|\.?crush\.json|librechat\.ya?ml"
+)
 _RESTRICTING: Final = re.compile(
-    r"permissions?|(?:(?:en|dis)abled|allow(?:ed)?|denied|excluded?|includ)(?:Tools|mcp\w*|servers)|(?:core)?tools|mcp",
+    r"permissions?|(?:core)?tools|mcp|(?:mcp\.)?(?:enabled?|disabled?|allow(?:ed)?|den(?:y|ied)|excluded?|included?|block(?:ed)?)"
+    r"(?:mcp|tools|servers|list).*",
     re.IGNORECASE,
 )
+
+
+def _may_restrict(key: str, value: object, path: FilePath) -> bool:
+    """Whether a key beside the servers could take something away from them."""
+    if value is None or value is False or value == {}:
+        return False
+    return _RESTRICTING.fullmatch(key) is not None if _SETTINGS.fullmatch(path.name) else may_restrict(key)
 
 
 def _read_document(path: FilePath, text: str) -> Document:
@@ -351,7 +363,8 @@ class _Reader:
         unknown = [key for key in top if key not in known and (key, type(top[key])) != ("defaults", dict)]
         self._warn_unknown(ServerSource(shown, lines, ()), unknown)
         open_ones = [each.name for each in parts.entries if self._add_server(shown, lines, each, places)]
-        for key in filter(_RESTRICTING.fullmatch, unknown if open_ones else ()):
+        restricting = [key for key in unknown if _may_restrict(key, top[key], file.path)] if open_ones else []
+        for key in restricting:
             why = f'{quoted(key)} may restrict servers: say "tools", "deny" or "enabled" of each in [mcp.NAME]'
             self._mistakes.append(Mistake(shown, lines.line_of((key,)), f"{why}; said nowhere: {listed(open_ones)}"))
 
@@ -417,7 +430,9 @@ class _Reader:
             return False
         found = translate(given, own, ("mcp", binding), places)
         if found.literal:
-            self._warnings.append(f"{written}: server {quoted(name)} gets {listed([*found.literal])} as written")
+            self._warnings.append(
+                f"{written}: server {quoted(name)} has {listed([*found.literal])}, which is no variable in this file"
+            )
         if found.env_file is not None:
             self._add_variables(binding, found.table, found.env_file, places)
         self._problems += found.problems + complete(found.table, own, ("mcp", binding), str(written))

@@ -43,7 +43,7 @@ class Inbox:
         self.messages.append(bytes(message))
         read = read_message(message)
         if read is not None:
-            if read.id is None and isinstance(read.error, msgspec.Raw) and number is not None:
+            if read.id in (None, msgspec.UNSET) and number is not None and not isinstance(read.method, str):
                 read.id = number
             self.take_message(read)
 

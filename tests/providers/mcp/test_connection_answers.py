@@ -95,7 +95,7 @@ async def test_lines_that_cannot_be_read_are_skipped_and_counted() -> None:
         ('{"result":{"structuredContent":{"mean":NaN}},"id":ID}', "a line that is no message"),
         ('{"id":ID,"result":{"resultType":"input_required"}}', "cannot be read"),
         ('{"id":ID,"error":{"code":-32602,"message":"Unknown tool"}}', "Unknown tool (code -32602)"),
-        ('{"id":ID,"error":"bad"}', "an error that cannot be read"),
+        ('{"id":ID,"error":"bad"}', 'an error that cannot be read: "bad"'),
         ('{"id":ID,"result":{"content":' + "[" * 3000 + "]" * 3000 + "}}", "nested too deep"),
     ],
 )

@@ -266,6 +266,12 @@ def test_a_failure_says_when_to_try_again() -> None:
     assert failed(negotiation).extras == {"http_status": 503, "retry_after_ms": 2000}
 
 
+def test_a_response_that_ends_without_an_answer_to_the_probe_is_followed_by_a_handshake() -> None:
+    negotiation = http()
+    negotiation.refused(Fault(Code.TOOL_FAILED, "docs: ended", {"reason": "its event stream ended before the answer"}))
+    assert sent(negotiation).method == "initialize"
+
+
 def test_a_broken_network_is_a_failure() -> None:
     negotiation = http()
     negotiation.refused(Fault(Code.SERVER_UNAVAILABLE, "docs: refused", {"reason": "connection refused"}))

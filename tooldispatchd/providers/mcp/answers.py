@@ -341,7 +341,7 @@ class Answers:
     def _take_message(self, message: Incoming, asked: int | None = None) -> bool:
         """Deal with one message that is read; false for an answer that a checker must look at.
 
-        An error without an id answers the request `asked`, in whose response it came, or the only call there is.
+        Without an id it answers the request `asked`, in whose response it came, and an error the only call there is.
         """
         if isinstance(message.method, str):
             if not isinstance(message.id, UnsetType) and message.id is not None:
@@ -353,8 +353,12 @@ class Answers:
             return True
         id_ = message.id
         number = id_ if type(id_) is int else request_number(id_)
-        if (id_ is None or id_ is UNSET) and (error := error_in(message)) is not None:
-            number = self._only_call(error) if asked is None else asked
+        if id_ is None or id_ is UNSET:
+            error = error_in(message)
+            if error is not None:
+                number = self._only_call(error) if asked is None else asked
+            elif isinstance(message.result, Raw):
+                number = asked
         entry = None if number is None else self.pending.get(number)
         if number is None or entry is None:
             self.ignored += 1

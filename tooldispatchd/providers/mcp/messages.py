@@ -272,7 +272,7 @@ def error_words(error: Raw, method: str = "") -> tuple[str, int | float | str | 
     try:
         said = _decode_error(error)
     except DECODE_ERRORS:
-        return "an error that cannot be read", None
+        return f"an error that cannot be read: {bytes(error)[:MAX_TOLD_DATA_BYTES].decode(errors='replace')}", None
     code = said.code[:MAX_CODE_CHARS] if isinstance(said.code, str) else said.code
     message = (said.message or "an error without a message")[:MAX_MESSAGE_CHARS]
     meaning = _meaning(code, said.data, method)

@@ -46,7 +46,7 @@ from tooldispatchd.providers.mcp.messages import (
     error_words,
 )
 from tooldispatchd.providers.mcp.remembered import Era
-from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.faults import Code, Fault
 
 
 class NegotiationStage(StrEnum):
@@ -349,6 +349,9 @@ class Negotiation:
         reason = fault.extras.get("reason")
         if "limit" in fault.extras:
             self._fail(Sign.REFUSED, f"its answer to {self._method} is too large")
+        elif self._stage in DISCOVERING and fault.code is Code.TOOL_FAILED and "http_status" not in fault.extras:
+            # It has got the request, and ended the response, or the connection, without an answer.
+            self._fail(Sign.SILENT, f"it did not answer {self._method}: {reason}")
         else:
             self._take_failure(reason if isinstance(reason, str) else fault.detail, fault.extras)
 

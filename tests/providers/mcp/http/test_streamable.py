@@ -369,6 +369,18 @@ def answered(far: Linked, number: int) -> bool:
     return number not in far.inbox.waiting
 
 
+@pytest.mark.parametrize(
+    "body", [b'{"result":{}}', b'{"id":null,"result":{}}', b'event: message\ndata: {"result":{}}\n\n']
+)
+async def test_a_body_without_an_id_is_the_answer_of_the_request_and_so_is_a_stream_of_another_type(
+    body: bytes,
+) -> None:
+    async with serving(each(answering(body))) as server, linked(way(server.url)) as far:
+        number = far.ask()
+        await far.inbox.until(partial(answered, far, number))
+        assert isinstance(far.inbox.answers[number].result, msgspec.Raw)
+
+
 async def test_an_error_without_an_id_is_the_answer_of_the_request_in_whose_response_it_stands() -> None:
     error = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}'
 

@@ -73,6 +73,10 @@ class ServerStream:
             half.resize(0)
         return False
 
+    async def take_whole(self, body: bytes, take: Take) -> bool:
+        """As `follow`, for a response that has been read."""
+        return await self._feed(EventStream(self._max_event_bytes), body, take)
+
     async def _feed(self, parser: EventStream, chunk: bytes, take: Take) -> bool:
         overrun = None
         try:

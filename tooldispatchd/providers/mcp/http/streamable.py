@@ -60,6 +60,9 @@ _WITHOUT_RESUMING: Final = "2024-11-05"
 # The first request in either era: a server that refuses it may speak by another transport.
 _FIRST: Final = frozenset({INITIALIZE, DISCOVER})
 
+# How a stream of events begins, also where its type says otherwise.
+_FIELDS: Final = (b"event:", b"data:", b"id:", b"retry:", b":")
+
 _decode_headers: Final = msgspec.msgpack.Decoder(list[tuple[str, str]] | Violation).decode
 
 
@@ -136,7 +139,9 @@ class HttpExchange:
             body = await reply.read_large(self._peer.server.max_line_bytes, held)
             if len(body) > held.held:
                 raise no_room(inbox.share)
-            if body:
+            if body.startswith(_FIELDS):
+                await self._stream.take_whole(bytes(body), self._take)
+            elif body:
                 await inbox.take(Raw(body), self._number)
             return beginning_of(body)
         finally:

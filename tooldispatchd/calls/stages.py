@@ -196,7 +196,9 @@ class CallMachine:
     def extend(self, limit_s: float, now: float, *, most_s: float) -> None:
         """Begin its limit anew while it runs, up to `most_s` from its start in all; `allow` has said when it ran."""
         assert self.ran_at is not None
-        self.allow(min(now + limit_s - self.ran_at, max(limit_s, most_s)), self.ran_at)
+        # Whole milliseconds, as a fault tells them.
+        extended_s = math.ceil((now + limit_s - self.ran_at) * 1000) / 1000
+        self.allow(min(extended_s, max(limit_s, most_s)), self.ran_at)
 
     @property
     def deadline(self) -> float:

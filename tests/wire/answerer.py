@@ -37,7 +37,7 @@ from tooldispatchd.wire.messages import (
     ToolsReq,
 )
 from tooldispatchd.wire.questions import Question
-from tooldispatchd.wire.session import SessionMachine, State, body_of, capabilities_of, fault_line
+from tooldispatchd.wire.session import EDITION, SessionMachine, State, body_of, capabilities_of, fault_line
 
 MAX_FAILURES: Final = 3
 # What refuses a `hello`, and not its session.
@@ -288,6 +288,7 @@ class Answerer:
                 name,
                 agent.instructions,
                 machine.hello_id,
+                edition=EDITION,
             )
         )
 

@@ -27,7 +27,9 @@ def spellings_of(name: str) -> frozenset[str]:
     """A name, and how each provider and separator shows it."""
     ways = ((provider, separator) for provider in (*DISTINCT, "plain") for separator in (":", *SEPARATORS))
     looks = (legible(name, provider, separator) for provider, separator in ways)
-    return frozenset({name, *escapes(name), *(look for look in looks if look is not None)})
+    prefix, tool = split_name(name)
+    behind = (f"{prefix}:{escaped}" for escaped in escapes(tool)) if prefix else ()
+    return frozenset({name, *escapes(name), *behind, *(look for look in looks if look is not None)})
 
 
 def is_spelled(name: str, entries: Iterable[str]) -> bool:

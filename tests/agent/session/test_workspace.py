@@ -21,7 +21,7 @@ def chain(home: Path, links: int, steps: str = "") -> str:
     """The first of so many links, each of which leads to the next; the last to a directory."""
     (home / "0").symlink_to(home / "a")
     for number in range(1, links):
-        (home / str(number)).symlink_to(f"{home}/{steps}{number - 1}")
+        (home / str(number)).symlink_to(f"{steps}{number - 1}")
     return f"{home}/{links - 1}"
 
 

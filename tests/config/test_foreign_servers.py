@@ -503,3 +503,15 @@ def test_numbers_are_texts_and_a_type_decides_between_two_ways(tmp_path: Path) -
         "1",
         "0.5",
     )
+
+
+def test_a_server_of_a_list_without_a_name_is_called_by_its_place(tmp_path: Path) -> None:
+    found = load(tmp_path, {"mcpServers": [{"name": "a", "command": "x"}, {"command": "y"}]}).config.mcp
+    assert {name: spec.command for name, spec in found.items()} == {"a": "x", "server-2": "y"}
+
+
+def test_tools_that_are_all_are_all_and_no_list_is_an_error(tmp_path: Path) -> None:
+    assert server(tmp_path, {"command": "x", "tools": "*"}).tools is None
+    assert server(tmp_path, {"command": "x", "tools": ["a"]}).tools == ("a",)
+    document = {"mcpServers": {"a": {"command": "x", "tools": {"a": {"mode": "never"}}}}}
+    assert report_of(tmp_path, document).startswith(".mcp.json:5: mcp.a.tools: wrong kind of value\n")

@@ -61,7 +61,7 @@ _MOST_S: Final = 3_600
 # nor is what a client logs in with (`accessToken`, `selectedAuthType`).
 _RESTRICTING: Final = re.compile(
     r"(?!.*timeout)(?:configs?$|.*(?:allow|den(?:y|ied)|disab|enab|exclu|inclu|block|only|approv|permi|restrict|forbid"
-    r"|prohibit|filter|whitelist|blacklist|confirm|consent|sandbox|hid(?:e|den)|tool|omit|without|suppress"
+    r"|prohibit|filter|whitelist|blacklist|confirm|consent|sandbox|trust|hid(?:e|den)|tool|omit|without|suppress"
     r"|protect|guard|reject|refus|prevent|polic(?:y|ies)|network|access(?!token|key)|select(?!edauth)))"
 )
 # What `[mcp.NAME]` says for itself of what a server may do.
@@ -226,7 +226,7 @@ class _Translation:
             if isinstance(cwd, str) and cwd and not cwd.startswith(("/", "${")):
                 table["cwd"] = f"{prefix}/{cwd}"
         for key, ours in LISTS.items():
-            names = given.get(key)
+            names = ["*"] if given.get(key) == "*" and ours == "tools" else given.get(key)
             if isinstance(names, list):
                 # A star by itself allows all.
                 if ours == "deny" or names != ["*"]:

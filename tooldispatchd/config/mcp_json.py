@@ -115,15 +115,15 @@ class _Parts(msgspec.Struct, frozen=True):
 
 
 def _entries_of(holder: object, path: Path) -> list[_Entry]:
-    """The servers of a table, or of a list in which each says its name."""
+    """The servers of a table, or of a list in which each says its name; one that says none has that of its place."""
     if isinstance(holder, dict):
         return [_Entry(str(name), value, (*path, str(name))) for name, value in cast("Table", holder).items()]
     found: list[_Entry] = []
     for index, each in enumerate(cast("list[object]", holder) if isinstance(holder, list) else ()):
-        name = next((each[key] for key in ("name", "key") if key in each), None) if isinstance(each, dict) else None
-        if isinstance(name, str) and isinstance(each, dict):
-            value = {key: inner for key, inner in cast("Table", each).items() if key not in {"name", "key"}}
-            found.append(_Entry(name, value, (*path, index)))
+        value = dict(cast("Table", each)) if isinstance(each, dict) else {}
+        named = [value.pop(key) for key in ("name", "key") if key in value]
+        name = next((each for each in named if isinstance(each, str)), f"server-{index + 1}")
+        found.append(_Entry(name, value, (*path, index)))
     return found
 
 

@@ -317,6 +317,18 @@ def test_a_tool_of_a_server_that_a_profile_names_and_is_not_enabled_says_so(agen
     assert "server off is not available: it is not enabled" in answer["content"]
 
 
+def test_a_server_of_another_clients_file_that_is_left_out_tells_the_agent_why(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"bad": {"type": "pigeon", "command": "x"}}}')
+    config = 'mcp_json = ["mcp.json"]\n[agents.default]\nmcp = ["bad"]\ntools = ["mine"]\n[tools.mine]\nmcp = "bad"\n'
+    with daemon_on(tmp_path, config) as daemon, daemon.agent() as agent:
+        told = agent.hello("default")["warnings"]
+        assert any("bad is left out: mcp.bad.type: no such type" in each for each in told)
+        for name in ("bad:fly", "mine"):
+            answer = agent.ask(name, {})
+            assert code_of(answer) == "server_unavailable"
+            assert "left out: mcp.bad.type: no such type" in answer["content"]
+
+
 # --- ends ---
 
 

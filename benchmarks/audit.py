@@ -8,7 +8,6 @@ instructions of CPython, which nothing else on the machine changes.
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import trio
@@ -24,7 +23,6 @@ from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.steps.auditing import AuditSink
 from tooldispatchd.agent.tools.declaredplans import compile_plans
 from tooldispatchd.audit.door import open_reader
-from tooldispatchd.audit.jsonlstore import JsonlStore
 from tooldispatchd.audit.postgresstore import PostgresStore
 from tooldispatchd.audit.record import AuditFilter
 from tooldispatchd.audit.recorder import MAX_QUEUED, AuditStore, open_recorder
@@ -39,7 +37,6 @@ from tooldispatchd.children.family import open_family
 from tooldispatchd.front.timer import Timer
 
 LEAST_A_SECOND: Final = 50_000
-FILES: Final = ("sqlite", "jsonl")
 
 
 class _Sink:
@@ -56,11 +53,11 @@ class _Sink:
 
 def _open(store: str) -> AuditStore:
     kind, path = file_store(store) or ("postgresql", store)
-    made: dict[str, Callable[..., AuditStore]] = {"sqlite": SqliteStore, "jsonl": JsonlStore}
-    return made.get(kind, PostgresStore)(path, keep_s=86_400.0, max_bytes=2**30)
+    made: Callable[..., AuditStore] = SqliteStore if kind == "sqlite" else PostgresStore
+    return made(path, keep_s=86_400.0, max_bytes=2**30)
 
 
-def _records_a_second(stores: Sequence[str], tallies: Path) -> float:
+def _records_a_second(stores: Sequence[str]) -> float:
     """As many as there is room for are put, and then the end is waited for; the best of the rounds."""
     caller, best = SessionCaller("coder", "ada", 1000, 17, 17), 0.0
     line = b'{"query":"the words that are looked for","limit":10,"sources":["a","b","c"]}'
@@ -72,9 +69,7 @@ def _records_a_second(stores: Sequence[str], tallies: Path) -> float:
     ]
     for store in stores:
         began = time.perf_counter()
-        with open_recorder(
-            _open(store), SilentLog(), run="run", tallies=tallies, masker=NO_SECRETS, payloads=False
-        ) as recorder:
+        with open_recorder(_open(store), SilentLog(), run="run", masker=NO_SECRETS, payloads=False) as recorder:
             for each in ended:
                 recorder.put(each)
             # Its end is bounded, and here all is to be written.
@@ -122,14 +117,11 @@ def measure(quick: bool) -> Table:
         rows.append((f"a call that is recorded, {name}; in brackets, more than without", *figures))
     numbers = range(1 if quick else 3)
     with scratch() as directory:
-        found = {
-            kind: _records_a_second([f"{kind}:{directory / kind}{number}" for number in numbers], directory)
-            for kind in FILES
-        }
+        found = {"sqlite": _records_a_second([f"sqlite:{directory / 'audit'}{number}" for number in numbers])}
         with postgres_server() as server:
             if server is not None:
                 schemas = [server.schema(f"round{number}") for number in numbers]
-                found["postgresql (fsync = off)"] = _records_a_second(schemas, directory)
+                found["postgresql (fsync = off)"] = _records_a_second(schemas)
     rows += [(f"records a second, {kind}", "", f"{a_second:,.0f}") for kind, a_second in found.items()]
     bar = f"at least {LEAST_A_SECOND:,} records/s"
     promise = Bar("the audit into SQLite", bar, f"{found['sqlite']:,.0f}/s", found["sqlite"] >= LEAST_A_SECOND)

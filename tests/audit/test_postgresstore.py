@@ -74,7 +74,7 @@ def test_what_comes_while_the_server_is_away_is_written_when_it_is_back(
 ) -> None:
     log = Warnings()
     store = PostgresStore(url, keep_s=1e9, max_bytes=2**30)
-    with open_recorder(store, log, run="run", tallies=tmp_path, masker=NO_SECRETS, payloads=False) as recorder:
+    with open_recorder(store, log, run="run", masker=NO_SECRETS, payloads=False) as recorder:
         recorder.put(ended(id="before"))
         while stored(url) != ["before"]:
             time.sleep(0.01)

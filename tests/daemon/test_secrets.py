@@ -13,7 +13,7 @@ from tooldispatchd.audit.door import AuditFilter, open_reader
 SECRETS = {"from-a-credential", "from-a-command", "from-a-variable", "written-down-here", "from-the-environment"}
 CONFIG = """
 [audit]
-store = "jsonl:audit.jsonl"
+store = "sqlite:audit.db"
 payloads = true
 [tools.leak]
 command = ["sh", "-c", '''

@@ -1,13 +1,12 @@
 """Where the audit is reached: a store is opened to be written or read, and what it needs imported only then."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from secrets import token_hex
 from typing import Protocol
 
 from tooldispatchd.audit.record import AuditFilter, AuditStoreError, CallRecord, StoreNote
 from tooldispatchd.audit.recorder import AuditLog, AuditStore, Recorder, open_recorder
-from tooldispatchd.audit.tally import tally_directory
 from tooldispatchd.catalog.auditspec import NEEDS_POSTGRES, AuditSpec, file_store
 from tooldispatchd.catalog.confinement import size_of
 from tooldispatchd.catalog.masker import Masker
@@ -46,13 +45,9 @@ class AuditReader(Protocol):
     def close(self) -> None: ...
 
 
-def open_audit(
-    spec: AuditSpec, log: AuditLog, *, environ: Mapping[str, str], masker: Masker
-) -> AbstractContextManager[Recorder]:
-    """The recorder for a table that names a store. Raises `AuditStoreError`."""
-    tallies = tally_directory(environ)
-    store = _open_store(spec)
-    return open_recorder(store, log, run=token_hex(6), tallies=tallies, masker=masker, payloads=spec.payloads)
+def open_audit(spec: AuditSpec, log: AuditLog, *, masker: Masker) -> AbstractContextManager[Recorder]:
+    """Open the recorder for a table that names a store. Raises `AuditStoreError`."""
+    return open_recorder(_open_store(spec), log, run=token_hex(6), masker=masker, payloads=spec.payloads)
 
 
 def _open_store(spec: AuditSpec) -> AuditStore:
@@ -63,10 +58,6 @@ def _open_store(spec: AuditSpec) -> AuditStore:
         from tooldispatchd.audit.sqlitestore import SqliteStore  # noqa: PLC0415  # as the module says
 
         return SqliteStore(path, **bounds)  # type: ignore[arg-type]  # one of them is whole
-    if kind == "jsonl":
-        from tooldispatchd.audit.jsonlstore import JsonlStore  # noqa: PLC0415  # as the module says
-
-        return JsonlStore(path, **bounds)  # type: ignore[arg-type]  # as above
     try:
         from tooldispatchd.audit.postgresstore import PostgresStore  # noqa: PLC0415  # as the module says
     except ImportError as error:
@@ -81,10 +72,6 @@ def open_reader(store: str) -> AuditReader:
         from tooldispatchd.audit.sqlitestore import SqliteReader  # noqa: PLC0415  # as the module says
 
         return SqliteReader(path)
-    if kind == "jsonl":
-        from tooldispatchd.audit.jsonlstore import JsonlReader  # noqa: PLC0415  # as the module says
-
-        return JsonlReader(path)
     try:
         from tooldispatchd.audit.postgresstore import PostgresReader  # noqa: PLC0415  # as the module says
     except ImportError as error:

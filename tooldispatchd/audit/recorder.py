@@ -4,7 +4,7 @@
 
 The queue is bounded in calls and in bytes. What does not fit, or cannot be written before the daemon ends, is lost, and
 counted: the log says so, and so does a note in the store. So it is with what the store removes to have room for more.
-While the store fails its batch is tried again and again. A tally says how many are missing of a run that was killed.
+While the store fails its batch is tried again and again.
 """
 
 import math
@@ -19,7 +19,6 @@ from threading import Event, Thread
 from typing import Final, Literal, Protocol
 
 from tooldispatchd.audit.record import MAX_PAYLOAD, AuditStoreError, CallRecord, StoreNote, record_of
-from tooldispatchd.audit.tally import RunTally, take_unsettled
 from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.calls.endedcall import EndedCall
 from tooldispatchd.catalog.masker import Masker
@@ -37,6 +36,7 @@ TIDY_S: Final = 60.0
 # What is queued at the end is written in that time. The rest of a daemon's end is counted beside it.
 FLUSH_S: Final = 1.0
 LATE: Final = "the store has not taken them in time"
+UNCLOSED: Final = "it was killed: its last records, of some tenth of a second as a rule, are missing"
 FULL: Final = "the oldest ones, for audit.max_bytes has no room for all of audit.keep"
 
 
@@ -63,18 +63,15 @@ class AuditLog(Protocol):
 class Recorder:
     """The `AuditSink` of the daemon; `open_recorder` makes it."""
 
-    def __init__(
-        self, store: AuditStore, log: AuditLog, *, run: str, tallies: Path, masker: Masker, payloads: bool
-    ) -> None:
+    def __init__(self, store: AuditStore, log: AuditLog, *, run: str, masker: Masker, payloads: bool) -> None:
         self._has_payloads = payloads
         self._store = store
         self._log = log
         self._run = run
-        self._tallies = tallies
-        self._tally = RunTally(tallies, run)
         self._masker = masker
         self._queue: deque[EndedCall] = deque()
-        # Each is counted by one thread alone.
+        # Each is counted by one thread alone. A settled record is in the store, or in a note of lost ones.
+        self._given = self._settled = 0
         self._put_bytes = self._taken_bytes = 0
         self._refused = self._dropped = 0
         # Of both together, what is in a note, and what is in the log.
@@ -97,7 +94,7 @@ class Recorder:
     def put(self, ended: EndedCall) -> None:
         """Have the call recorded."""
         size = _size_of(ended)
-        self._tally.give()
+        self._given += 1
         if len(self._queue) >= MAX_QUEUED or self._put_bytes - self._taken_bytes + size > MAX_QUEUED_BYTES:
             self._refused += 1
         else:
@@ -127,11 +124,9 @@ class Recorder:
         self._woken.set()
         self._thread.join(FLUSH_S)
         # What the store has no note of may be in the log.
-        left = self._tally.unsettled - (self._logged - self._noted)
+        left = self._given - self._settled - (self._logged - self._noted)
         if left:
             self._log.warning("audit records lost", count=left, detail=LATE)
-        if not self._thread.is_alive():
-            self._tally.close()
 
     # --- in the writer's ---
 
@@ -145,8 +140,7 @@ class Recorder:
                     self._write_batch()
                     self._tidy()
                 self._tidy()
-            if self._write([], [*self._missing(), self._note("closed")]):
-                self._tally.remove()
+            self._write([], [*self._missing(), self._note("closed")])
             self._log_removed()
             self._store.close()
             has_ended = True
@@ -195,7 +189,7 @@ class Recorder:
             else:
                 self._noted += lost
                 self._noted_removed = removed
-                self._tally.settle(len(records) + lost)
+                self._settled += len(records) + lost
                 return True
 
     def _missing(self) -> list[StoreNote]:
@@ -223,12 +217,8 @@ class Recorder:
         try:
             for run, pid in self._store.unclosed():
                 if not _is_running(pid):
-                    count = take_unsettled(self._tallies, run)
-                    detail = (
-                        "how many records are missing is not known" if count is None else "at most so many are missing"
-                    )
-                    self._log.warning("audit store not closed", run=run, count=count, detail=detail)
-                    notes.append(StoreNote(event="unclosed", at=time.time(), run=run, pid=pid, count=count))
+                    self._log.warning("audit store not closed", run=run, detail=UNCLOSED)
+                    notes.append(StoreNote(event="unclosed", at=time.time(), run=run, pid=pid))
         except AuditStoreError as error:
             self._log.warning("audit store failed", detail=str(error))
         return [*notes, self._note("opened")]
@@ -257,11 +247,9 @@ def _is_running(pid: int) -> bool:
 
 
 @contextmanager
-def open_recorder(
-    store: AuditStore, log: AuditLog, *, run: str, tallies: Path, masker: Masker, payloads: bool
-) -> Iterator[Recorder]:
-    """A recorder; what it was given is written when the context ends, within `FLUSH_S`. `tallies` is a directory."""
-    recorder = Recorder(store, log, run=run, tallies=tallies, masker=masker, payloads=payloads)
+def open_recorder(store: AuditStore, log: AuditLog, *, run: str, masker: Masker, payloads: bool) -> Iterator[Recorder]:
+    """Open a recorder; it writes all that it was given when the context ends, within `FLUSH_S`."""
+    recorder = Recorder(store, log, run=run, masker=masker, payloads=payloads)
     recorder.start()
     try:
         yield recorder

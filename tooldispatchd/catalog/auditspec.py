@@ -18,7 +18,7 @@ class AuditSpec(Spec, frozen=True, kw_only=True):
     """`[audit]`: a [record of each call](audit.md), for whoever has to know later what was called."""
 
     store: SecretStore[AuditStoreText] | None = None
-    """Where the records are kept: `"sqlite:PATH"`, `"jsonl:PATH"`, a line of JSON each, or
+    """Where the records are kept: `"sqlite:PATH"` or
     [`"postgresql://USER:PASSWORD@HOST/DATABASE"`](audit.md#postgresql). By default nothing is recorded."""
     keep: KeepText = "30d"
     """How long a record is kept: `"30d"`, `"12h"`."""
@@ -35,10 +35,10 @@ class AuditSpec(Spec, frozen=True, kw_only=True):
 
 
 NEEDS_POSTGRES: Final = 'a PostgreSQL store needs tooldispatchd[postgres]: pip install "tooldispatchd[postgres]"'
-STORES: Final = '"sqlite:PATH", "jsonl:PATH" or "postgresql://USER:PASSWORD@HOST/DATABASE", with "%40" for "@"'
+STORES: Final = '"sqlite:PATH" or "postgresql://USER:PASSWORD@HOST/DATABASE", with "%40" for "@"'
 # As libpq reads them; and nowhere another `@`, with which a part of the password would be a host.
 _URL: Final = re.compile(r"postgres(?:ql)?://(?:[^\s:@/?#]*(?::(?P<password>[^\s:@/?#]*))?@)?[^\s@#]*")
-_FILE: Final = re.compile(r"(?P<kind>sqlite|jsonl):(?P<path>[^\x00]+)")
+_FILE: Final = re.compile(r"(?P<kind>sqlite):(?P<path>[^\x00]+)")
 
 
 def file_store(store: str) -> tuple[str, str] | None:

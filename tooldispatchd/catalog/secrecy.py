@@ -34,7 +34,7 @@ SecretVariable = Annotated[_T, Meta(extra={_SHOWN_IF: r"[A-Z_][A-Z0-9_]{0,63}"})
 """The name of a variable with a secret; people put the secret itself there."""
 SecretChoice = Annotated[_T, Meta(extra={_SHOWN_IF: r"[A-Za-z][A-Za-z0-9._-]{0,11}"})]
 """A choice of words in whose place people put a secret; that is longer."""
-SecretStore = Annotated[_T, Meta(extra={_SHOWN_IF: r"(sqlite|jsonl):.*"})]
+SecretStore = Annotated[_T, Meta(extra={_SHOWN_IF: r"sqlite:.*"})]
 """A kind of store and a file; or the URL of a database, which may hold its password."""
 
 

@@ -127,12 +127,9 @@ def _missing(note: "StoreNote") -> str | None:
         return f"{note.count} records were lost"
     if note.event == "removed":
         return f"the oldest {note.count} records of then were removed, to keep the others within audit.max_bytes"
-    if note.event != "unclosed" or note.count == 0:
+    if note.event != "unclosed":
         return None
-    missing = "how many of its records are missing is not known"
-    if note.count is not None:
-        missing = f"at most {note.count} of its records are missing"
-    return f"the run {note.run} was killed: {missing}"
+    return f"the run {note.run} was killed: its last records are missing"
 
 
 def _print_calls(reader: "AuditReader", wanted: "AuditFilter", arguments: argparse.Namespace) -> None:

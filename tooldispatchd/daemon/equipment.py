@@ -151,7 +151,7 @@ class Equipment:
     async def _add(self, setup: Setup, stack: AsyncExitStack) -> None:
         catalog, needs = setup.catalog, EquipmentNeeds(setup.catalog)
         if not self._added:
-            self.audit = stack.enter_context(_open_audit(setup, self._masker, self._environ))
+            self.audit = stack.enter_context(_open_audit(setup, self._masker))
             self.make_spool = spool_below(self._environ, stack, made=lambda path: self._family.also_remove(str(path)))
             if setup.catalog.config.traces.endpoint is not None:
                 self.steps = (stack.enter_context(_open_traces(setup)),)
@@ -217,7 +217,7 @@ def _open_traces(setup: Setup) -> AbstractContextManager[Step]:
 
 
 @contextmanager
-def _open_audit(setup: Setup, masker: Masker, environ: Mapping[str, str]) -> Iterator[AuditSink | None]:
+def _open_audit(setup: Setup, masker: Masker) -> Iterator[AuditSink | None]:
     """Open the audit, where the configuration names a store. Raises `EquipmentError`."""
     if setup.catalog.config.audit.store is None:
         yield None
@@ -226,7 +226,7 @@ def _open_audit(setup: Setup, masker: Masker, environ: Mapping[str, str]) -> Ite
 
     with ExitStack() as stack:
         try:
-            opened = open_audit(setup.catalog.config.audit, setup.log, environ=environ, masker=masker)
+            opened = open_audit(setup.catalog.config.audit, setup.log, masker=masker)
             recorder = stack.enter_context(opened)
         except AuditStoreError as error:
             raise EquipmentError(f"cannot record calls: {error}") from error

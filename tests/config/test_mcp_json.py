@@ -420,7 +420,12 @@ VALUES = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["mcpServers", "servers", "a", "command", "url", "args", "env", "headers", "type"]),
+            st.sampled_from(
+                [
+                    *("mcpServers", "servers", "mcp", "projects", "/", "a", "command", "url", "args", "env", "headers"),
+                    *("type", "transport", "name", "tools", "disabled", "httpUrl", "env_http_headers", "env_vars"),
+                ]
+            ),
             inner,
             max_size=4,
         )
@@ -433,3 +438,5 @@ VALUES = st.recursive(
 def test_any_document_gives_a_catalog_or_a_report(document: object) -> None:
     with TemporaryDirectory() as directory, contextlib.suppress(ConfigError):
         load(Path(directory), {"mcpServers": document})
+    with TemporaryDirectory() as directory, contextlib.suppress(ConfigError):
+        load(Path(directory), document)

@@ -69,14 +69,15 @@ def test_what_a_program_says_of_its_failure_holds_none(daemon: Daemon) -> None:
 def test_neither_the_log_nor_the_audit_holds_one(daemon: Daemon) -> None:
     with daemon.agent() as agent:
         assert agent.ask("told", "is it from-a-command?")["content"] == '"is it from-a-command?"'
-    store = daemon.path.parent / "audit.jsonl"
-    until(lambda: store.read_text().count('"tool":"told"') == 1)
-    reader = open_reader(f"jsonl:{store}")
+    store = daemon.path.parent / "audit.db"
+    reader = open_reader(f"sqlite:{store}")
+    until(lambda: len(reader.latest(AuditFilter(tool="told"), 0)) == 1)
     (record,) = reader.latest(AuditFilter(tool="told"), 0)
     reader.close()
     assert (record.input, record.output) == ('"is it …?"', '"is it …?"')
-    for text in (store.read_text(), daemon.log.read_text()):
-        assert [secret for secret in SECRETS if secret in text] == []
+    for file in (*store.parent.glob("audit.db*"), daemon.log):
+        kept = file.read_bytes()
+        assert [secret for secret in SECRETS if secret.encode() in kept] == []
 
 
 def test_no_other_process_has_one_in_its_environment(daemon: Daemon) -> None:

@@ -56,6 +56,19 @@ async def test_the_largest_tools_are_shown_in_brief_and_keep_all_their_parameter
     assert cut == [f"tool large_{number}" for number in range(40 - len(cut), 40)]
 
 
+async def test_long_descriptions_are_cut_before_inputs() -> None:
+    tools = {
+        f"long_{number}": ToolSpec(inline="id", description="d" * 5000, input_schema=SMALL, output_schema={})
+        for number in range(300)
+    }
+    found = build_catalog(Config(tools=tools, agents={"default": ProfileSpec(tools=tuple(tools), jobs=False)}))
+    assert isinstance(found, Catalog), found
+    async with open_runtime(found) as runtime:
+        entries, _ = showing_of(runtime.plans("default", compile_plans), "anthropic")
+    assert sum(map(len, entries)) <= MAX_LISTED_BYTES
+    assert {fields_of(entry, "anthropic") for entry in entries} == {1}
+
+
 async def test_what_is_too_large_in_brief_too_has_types_alone_and_then_nothing() -> None:
     async with open_runtime(catalog_of(300, 140, "d" * 80)) as runtime:
         entries, warnings = showing_of(runtime.plans("default", compile_plans), "anthropic")

@@ -11,7 +11,7 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.calls.sessionchannel import Lookup
 from tooldispatchd.agent.faults import renamed
-from tooldispatchd.catalog.forms.form import CUTS, FORMS, MENDING, own_names
+from tooldispatchd.catalog.forms.form import BRIEF_CHARS, CUTS, FORMS, MENDING, own_names
 from tooldispatchd.catalog.spelling import Provider, Separator, Spelling
 from tooldispatchd.catalog.textcalls import prompt_of, read_calls
 from tooldispatchd.wire.faults import Code, Fault
@@ -189,8 +189,11 @@ def _fitted(named: list[tuple[Plan, str]], form: str, entries: list[_Entry]) -> 
         if cut and pace.is_over(len(entries[-1][0])):
             yield
     over = sum(len(entry) for entry, _ in entries) - MAX_LISTED_BYTES
-    # Its description stays, whatever it is cut to. Of equal ones the last is cut first.
-    sizes = [(len(plan.offered.description) - len(entries[at][0]), -at) for at, (plan, _) in enumerate(named)]
+    # So much of its description stays, whatever it is cut to. Of equal ones the last is cut first.
+    sizes = [
+        (min(len(plan.offered.description), BRIEF_CHARS) - len(entries[at][0]), -at)
+        for at, (plan, _) in enumerate(named)
+    ]
     heapify(sizes if over > 0 else [])
     while over > 0 and sizes:
         at = -heappop(sizes)[1]
@@ -200,7 +203,7 @@ def _fitted(named: list[tuple[Plan, str]], form: str, entries: list[_Entry]) -> 
         size = len(entries[at][0])
         over += size - before
         if cuts[at] + 1 < len(CUTS):
-            heappush(sizes, (len(plan.offered.description) - size, -at))
+            heappush(sizes, (min(len(plan.offered.description), BRIEF_CHARS) - size, -at))
         if pace.is_over(size):
             yield
 

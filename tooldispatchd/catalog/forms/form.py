@@ -131,8 +131,12 @@ IN_BRIEF: Final = "its input is described in brief: the list is too long"
 BRIEF: Final = Allowance(parts=300, chars=8 * 1024, text=80)
 
 
+# Of a description; a page of advice is no reason to say nothing of a hundred inputs.
+BRIEF_CHARS: Final = 1024
+
+
 def render_brief(form: str, tool: Offered, name: str) -> Rendered:
-    """A tool as `render` shows it, less said of its input, and nothing of its output; its note says so."""
+    """A tool as `render` shows it, less said of it and its input, and nothing of its output; its note says so."""
     return _in_brief(form, tool, name, as_object(rewrite(tool.input_schema, Notes(), BRIEF), Notes()))
 
 
@@ -144,7 +148,8 @@ def render_terse(form: str, tool: Offered, name: str) -> Rendered:
 
 
 def _in_brief(form: str, tool: Offered, name: str, described: dict[str, object]) -> Rendered:
-    rendered = _render(form, msgspec.structs.replace(tool, output_schema=None), name, described)
+    short = msgspec.structs.replace(tool, output_schema=None, description=cut(tool.description, BRIEF_CHARS))
+    rendered = _render(form, short, name, described)
     return Rendered(rendered.entry, (IN_BRIEF,))
 
 
@@ -157,7 +162,11 @@ def render_open(form: str, tool: Offered, name: str) -> Rendered:
     It takes the same time for every tool, for lists of tools that have taken too long already. Its note says so.
     """
     bare = msgspec.structs.replace(
-        tool, input_schema={"type": "object", "properties": {}}, output_schema=None, annotations=None
+        tool,
+        description=cut(tool.description, BRIEF_CHARS),
+        input_schema={"type": "object", "properties": {}},
+        output_schema=None,
+        annotations=None,
     )
     return Rendered(_RENDERERS[form](_named(form, bare), name).entry, (NOT_DESCRIBED,))
 

@@ -34,7 +34,6 @@ COMMANDS: Final = {
     "mcp": "serve an MCP client, or install the entry",
     "audit": "show which calls there were, from the store of the audit",
     "login": "log in at a server that wants OAuth",
-    "cache": "list or clear the answers that are kept in a file",
     "openapi": "show the tools that a document of OpenAPI makes, or fetch it",
     "init": "write a commented example configuration",
     "conformance": "hold a daemon, or an agent, to the protocol",
@@ -42,7 +41,7 @@ COMMANDS: Final = {
 }
 
 # Their options may stand between their words, too.
-WITH_MANY_WORDS: Final = frozenset({"call", "cache"})
+WITH_MANY_WORDS: Final = frozenset({"call"})
 # What a shell gives for a signal's end, beside the signal's number.
 SIGNALLED: Final = 128
 

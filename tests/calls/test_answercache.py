@@ -73,17 +73,6 @@ def test_the_answers_of_a_server_leave_together_and_those_under_way_belong_to_th
     assert cache.era("other") == 0
 
 
-def test_whoever_keeps_them_elsewhere_hears_of_what_comes_and_of_what_leaves_early() -> None:
-    cache, heard = cache_of(), list[tuple[bytes, bool]]()
-    cache.changed = lambda key, cached: heard.append((key, cached is not None))
-    cache.put(b"a", kept("one"), 0.0)
-    cache.put(b"a", kept("two"), 1.0)
-    cache.drop([b"a", b"b"])
-    cache.put(b"c", kept("three", until=2.0), 1.0)
-    assert cache.get(b"c", 3.0) is None
-    assert heard == [(b"a", True), (b"a", True), (b"a", False), (b"c", True)]
-
-
 class Caching(RuleBasedStateMachine):
     """Against a table that keeps everything; a key begins with the credential that it is of."""
 
@@ -120,12 +109,6 @@ class Caching(RuleBasedStateMachine):
     def clear(self) -> None:
         self.cache.clear("s")
         assert all(self.put[key].server != "s" for key in self.cache)
-
-    @rule(key=keys)
-    def drop(self, key: tuple[bytes, int]) -> None:
-        who, number = key
-        self.cache.drop([b"%b%d" % (who, number)])
-        assert b"%b%d" % (who, number) not in list(self.cache)
 
     @invariant()
     def is_within_its_bound_and_on_the_account(self) -> None:

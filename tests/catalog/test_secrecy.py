@@ -103,7 +103,7 @@ def test_each_text_that_is_shown_was_judged_to_hold_no_secret() -> None:
         *(f"{spec}.{key}" for spec in AGENTS for key in OF_AGENTS),
         *("HookSpec.tools", "HookSpec.names", "HookSpec.cwd", "HookSpec.venv"),
         *("AuditSpec.keep", "AuditSpec.max_bytes"),
-        *("McpSpec.cache", "ToolSpec.cache", "ToolboxSpec.cache", "CacheSpec.store"),
+        *("McpSpec.cache", "ToolSpec.cache", "ToolboxSpec.cache"),
         *("RestApiSpec.tags", "RestApiSpec.cache", "OpenApiSpec.cache"),
         *("McpSpec.tags", "ToolSpec.tags", "ToolboxSpec.tags"),
         *("QueueSpec.rate", "McpSpec.read_only", "McpSpec.idempotent"),

@@ -404,13 +404,6 @@ def test_what_is_no_store_is_a_problem_that_shows_no_password(text: str) -> None
     assert not is_shown_as(Config, ("audit", "store"), text)
 
 
-def test_a_cache_whose_variable_names_no_file_is_told_so_once() -> None:
-    (problem,) = expand({"cache": {"store": "sqlite:${STORE:-}"}}, {}, HERE)
-    assert problem.why == "names no file once its variables are in place"
-    # What is written wrong the schema tells of, with what a cache may have.
-    assert expand({"cache": {"store": "redis:x"}}, {}, HERE) == []
-
-
 def test_a_store_that_a_command_would_name_is_not_judged_where_none_is_run() -> None:
     sources = SecretSources({}, HERE, runs_commands=False)
     table: Table = {"audit": {"store": "postgresql://ada:${command:false}@host/calls"}}

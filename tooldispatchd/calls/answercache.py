@@ -6,7 +6,7 @@ What the key is made of is the caller's: two calls have one key only where one a
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import Final
 
 import msgspec
@@ -15,7 +15,7 @@ from tooldispatchd.calls.deadlines import Deadlines, Entry
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.outcome import Answer
 
-# What an entry takes beside its answer: its key, its places in the table and the heap, and its row in a file.
+# What an entry takes beside its answer: its key, its places in the table and the heap.
 ENTRY_BYTES: Final = 1024
 # No answer takes more than this part of all: the next large one must not drive all others out.
 LARGEST_PART: Final = 8
@@ -56,16 +56,12 @@ class CallLookup:
         self.age_s: float | None = None
 
 
-def _unheard(_key: bytes, _cached: CachedAnswer | None) -> None: ...
-
-
 class AnswerCache:
-    """`changed` hears of each answer that is put, and, with None, of each that leaves before its time is over."""
+    """All answers, within a bound of bytes."""
 
-    __slots__ = ("_deadlines", "_entries", "_eras", "_holding", "_max_bytes", "changed", "hits", "misses")
+    __slots__ = ("_deadlines", "_entries", "_eras", "_holding", "_max_bytes", "hits", "misses")
 
     def __init__(self, max_bytes: int, holding: Holding) -> None:
-        self.changed: Callable[[bytes, CachedAnswer | None], None] = _unheard
         self._max_bytes = max_bytes
         self._holding = holding
         self._entries: OrderedDict[bytes, tuple[CachedAnswer, Entry[bytes]]] = OrderedDict()
@@ -124,23 +120,16 @@ class AnswerCache:
         if freed:
             self._deadlines.drop(self._entries.pop(key)[1])
         self._entries[key] = cached, self._deadlines.add(cached.until, key)
-        self.changed(key, cached)
         return True
-
-    def drop(self, keys: Iterable[bytes]) -> None:
-        """Let these leave."""
-        for key in keys:
-            if key in self._entries:
-                self._leave(key)
 
     def clear(self, server: str) -> None:
         """Let all answers of a server leave, those too that are still to come of what was asked before."""
         self._eras[server] = self.era(server) + 1
-        self.drop([key for key, (cached, _) in self._entries.items() if cached.server == server])
+        for key in [key for key, (cached, _) in self._entries.items() if cached.server == server]:
+            self._leave(key)
 
     def _expire(self, now: float) -> None:
         for key in self._deadlines.due(now):
-            # Nobody need be told: its time is over wherever else it is kept.
             cached, _ = self._entries.pop(key)
             self._holding.resize(self.held - cached.size)
 
@@ -148,4 +137,3 @@ class AnswerCache:
         cached, entry = self._entries.pop(key)
         self._deadlines.drop(entry)
         self._holding.resize(self.held - cached.size)
-        self.changed(key, None)

@@ -11,7 +11,6 @@ from tooldispatchd.catalog.speckinds import (
     MIB,
     TIB,
     BreakerText,
-    CacheStoreText,
     CacheTime,
     Count,
     ExclusiveName,
@@ -119,16 +118,11 @@ class PolicySpec(SizedSpec, frozen=True, kw_only=True):
     tools that may be cached, or are `idempotent`."""
 
 
-MEMORY: Final = "memory"
-
-
 class CacheSpec(Spec, frozen=True, kw_only=True):
-    """`[cache]`: where answers are kept that may be given again, and how many."""
+    """`[cache]`: how many answers are kept in memory, to be given again."""
 
-    store: CacheStoreText = MEMORY
-    """With `"sqlite:PATH"` they are kept in that file too, and survive a restart. By default in memory alone."""
     bytes: Annotated[int, Meta(ge=64 * KIB, le=TIB)] = 32 * MIB
-    """How much all answers take together, in memory as in the file; those that were not asked for longest leave. It is
+    """How much all answers take together; those that were not asked for longest leave. It is
     a part of `limits.buffered_bytes`. One answer has an eighth at most, and never more than 4 MiB."""
 
 

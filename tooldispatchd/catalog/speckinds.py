@@ -84,7 +84,6 @@ RateText = Annotated[str, Meta(pattern=RATE_PATTERN)]
 BreakerText = Annotated[str, Meta(pattern=BREAKER_PATTERN)]
 # How long an answer may be given again, as text or in milliseconds; `catalog.caching` reads both. No `Meta`, as below.
 CacheTime = int | str
-CacheStoreText = Annotated[str, Meta(pattern=STORE_PATTERN)]
 Argv = Annotated[tuple[Word, ...], Meta(min_length=1)]
 # Users or groups: by number, or by name on this machine. No `Meta` here, whose bounds are checked where names are
 # looked up: a union of three kinds with it crashes the interpreter at its end, now and then (msgspec 0.22).

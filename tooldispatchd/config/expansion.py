@@ -44,7 +44,6 @@ class _Meaning(Enum):
     DOCUMENT = auto()  # a file or a URL
     LISTEN = auto()
     STORE = auto()  # a kind and, behind a colon, a file; or the URL of a database
-    CACHE = auto()  # the same, and no database
     HEADER = auto()  # a header's value
     ROOT = auto()  # a directory, as a path or a file:// URI
     DIRECTORY = auto()  # a path, or the session's workspace
@@ -140,7 +139,6 @@ _TABLES: Final[tuple[tuple[Pattern, dict[Pattern, _Meaning]], ...]] = (
 EXPANDED: Final[dict[Pattern, _Meaning]] = {
     ("daemon", "listen", "#"): _Meaning.LISTEN,
     ("audit", "store"): _Meaning.STORE,
-    ("cache", "store"): _Meaning.CACHE,
     ("plumb", "#"): _Meaning.FILE,
     ("mcp_json", "#"): _Meaning.FILE,
     ("agent_command", "#"): _Meaning.PROGRAM,
@@ -250,7 +248,7 @@ def _expand_place(
         expanded = signs.sub(lambda found: _replacement(found, meaning, environ, sources), text)
     except SecretError as error:
         return [Problem(place.path, error.why, value=text)]
-    if meaning in {_Meaning.STORE, _Meaning.CACHE} and NOT_RUN in expanded:
+    if meaning is _Meaning.STORE and NOT_RUN in expanded:
         # What a command would print there is not known.
         return []
     if (misfit := _misfit(meaning, text, expanded)) is not None:
@@ -299,9 +297,6 @@ def _misfit(meaning: _Meaning, text: str, expanded: str) -> tuple[str, str | Non
         return "no directory of this machine", "a path, or file:// and an absolute path"
     if meaning is _Meaning.STORE and not (file_store(expanded) or is_database(expanded)):
         return "no store", STORES
-    # The schema has checked the text as it is written, and a cache is kept in no database.
-    if meaning is _Meaning.CACHE and text != expanded and file_store(expanded) is None:
-        return "names no file once its variables are in place", None
     return None
 
 
@@ -337,7 +332,7 @@ def _anchored(meaning: _Meaning, text: str, directory: FilePath) -> str:
         if kind not in {"unix", "http+unix"} or where.startswith("@") or not where:
             return text
         return f"{kind}:{anchor / where}{mark}{options}"
-    if meaning in {_Meaning.STORE, _Meaning.CACHE}:
+    if meaning is _Meaning.STORE:
         stored = file_store(text)
         return text if stored is None else f"{stored[0]}:{directory / stored[1]}"
     if meaning is _Meaning.ROOT:

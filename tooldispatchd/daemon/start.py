@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from typing import NamedTuple
 
@@ -150,10 +150,9 @@ async def _live(ground: _Ground, opening: Opening, signals: AsyncIterator[int], 
         background.start_soon(reloader.run)
         receive = partial(daemon.receive_signals, reload=reloader.ask, kill_children=ground.family.kill_all)
         background.start_soon(receive, signals)
-        async with _kept_answers(runtime):
-            daemon.reload, daemon.configuration = reloader.answer, generations.configuration
-            runtime.services.admin = AdminDoor(daemon, daemon.latest)
-            await _run(daemon, front, start, opening)
+        daemon.reload, daemon.configuration = reloader.answer, generations.configuration
+        runtime.services.admin = AdminDoor(daemon, daemon.latest)
+        await _run(daemon, front, start, opening)
         home.cancel_scope.cancel()
     await runtime.services.checkers.close()
     return daemon
@@ -177,19 +176,6 @@ async def _run(daemon: Daemon, front: Front, start: DaemonStart, opening: Openin
         trio.lowlevel.add_instrument(daemon.turns)
         await daemon.run()
         trio.lowlevel.remove_instrument(daemon.turns)
-
-
-def _kept_answers(runtime: Runtime) -> AbstractAsyncContextManager[None]:
-    """What keeps cached answers in a file, where the configuration names one."""
-    store = runtime.setup.catalog.config.cache.store
-    if store == "memory":
-        return nullcontext()
-    # Few daemons have one.
-    from tooldispatchd.agent.answerstore import keep_answers, path_of  # noqa: PLC0415  # a wing
-
-    path = path_of(store)
-    assert path is not None
-    return keep_answers(path, runtime.state.answers, runtime.setup.log)
 
 
 def _runtime(ground: _Ground, front: Front, home: trio.Nursery, memory: Memory) -> Runtime:

@@ -20,6 +20,7 @@ from tooldispatchd.doctor.examiner import Examiner, aside
 
 # Long answers of one agent may take as much.
 LEAST_FREE: Final = 256 * MIB
+STORE: Final = "audit.store"
 
 
 def file_examiners(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Examiner]:
@@ -27,14 +28,12 @@ def file_examiners(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Exami
     yield Examiner("configuration", str(loaded.files[0]), partial(_examine_warnings, loaded))
     for path in loaded.files:
         yield Examiner("file", str(path), aside(partial(examine_file, path)))
-    config = loaded.catalog.config
-    stores = {"audit.store": config.audit.store, "cache.store": config.cache.store}
-    for key, store in stores.items():
-        kept = file_store(store) if store else None
-        if kept is not None:
-            yield Examiner("store", key, aside(partial(examine_directory, key, Path(kept[1]).parent)))
-        elif key == "audit.store" and store:
-            yield Examiner("store", key, aside(partial(examine_database, store)))
+    store = loaded.catalog.config.audit.store
+    kept = file_store(store) if store else None
+    if kept is not None:
+        yield Examiner("store", STORE, aside(partial(examine_directory, STORE, Path(kept[1]).parent)))
+    elif store:
+        yield Examiner("store", STORE, aside(partial(examine_database, store)))
     state = find_state_directory(environ)
     if state is not None:
         yield Examiner("store", "state", aside(partial(examine_directory, "state", Path(state))))

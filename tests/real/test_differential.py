@@ -100,7 +100,7 @@ def expected(result: CallToolResult, recording: Recording) -> Told:
 
 
 def content(result: CallToolResult, tool: dict[str, Any]) -> str:
-    if "outputSchema" in tool and result.structured_content is not None:
+    if "outputSchema" in tool and result.structured_content is not None and not (result.is_error and result.content):
         return compact(result.structured_content)
     if [block.type for block in result.content] == ["text"]:
         return str(result.content[0].model_dump()["text"])

@@ -145,6 +145,23 @@ async def test_a_server_that_refuses_initialize_is_unavailable() -> None:
         assert session.fault().extras["reason"] == why
 
 
+NO_JSON_LIST = """
+import json, sys
+for line in sys.stdin:
+    number = json.loads(line).get("id")
+    if '"initialize"' in line:
+        print('{"id":%d,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}' % number, flush=True)
+    if '"tools/list"' in line:
+        print('{"id":%d,"result":{"tools":[],"_meta":{"mean":NaN}}}' % number, flush=True)
+"""
+
+
+async def test_a_list_of_tools_that_is_no_json_is_told_with_its_beginning() -> None:
+    argv = (sys.executable, "-I", "-S", "-c", NO_JSON_LIST)
+    async with settled(msgspec.structs.replace(DEFAULT, argv=argv, protocol="2025-11-25")) as session:
+        assert 'a line that is no message: "{"id":2,"result":{"tools":' in str(session.fault().extras["reason"])
+
+
 async def test_a_list_of_tools_over_the_line_bound_makes_the_server_unavailable() -> None:
     async with settled(misbehaving("long_list", max_line_bytes=64 * 1024)) as session:
         assert session.fault().code is Code.SERVER_UNAVAILABLE

@@ -243,7 +243,9 @@ class Handshake:
         if reply is None:
             raise HandshakeError(f"it did not answer {method} in time")
         if isinstance(reply, Fault):
-            reason = "is too large" if "limit" in reply.extras else f"is missing: {reply.extras.get('reason')}"
+            reason = (
+                "is too large" if "limit" in reply.extras else f"is missing: {reply.extras.get('reason', reply.detail)}"
+            )
             raise HandshakeError(f"its answer to {method} {reason}", reply.extras)
         error = error_in(reply)
         if error is not None:

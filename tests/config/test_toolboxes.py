@@ -110,7 +110,7 @@ def test_search_is_offered_with_an_engine_alone_and_check_says_how_to_have_it() 
     how = 'search = { engine = "brave", token_env = "BRAVE_KEY" }'
     assert found.warnings == (f'toolbox.web: "search" is not offered: it needs an engine, as in {how}',)
     tools, found = made({"toolbox": {"web": {"search": {"engine": "brave", "token_env": "KEY"}}}}, KEY="hunter2")
-    assert tools["search"]["options"] == {"search": {"engine": "brave", "url": None, "key": "hunter2"}}
+    assert tools["search"]["options"] == {"search": {"engine": "brave", "key": "hunter2"}}
     assert found.warnings == ()
     assert made({"toolbox": {"web": {"deny": ["search"]}}})[1].warnings == ()
 

@@ -84,3 +84,7 @@ def _fits(parts: list[str], way: tuple[str, ...]) -> bool:
     if parts[0] == "**":
         return any(_fits(parts[1:], way[number:]) for number in range(len(way) + 1))
     return bool(way) and parts[0] in {"*", way[0]} and _fits(parts[1:], way[1:])
+
+
+def test_many_double_stars_in_a_row_are_one() -> None:
+    assert start_of("**/" * 60 + "x") == start_of("**/x")

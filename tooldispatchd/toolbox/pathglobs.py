@@ -74,4 +74,6 @@ def _compiled(pattern: str) -> Pattern:
         raise ValueError("a pattern does not lead out of its directory: `..` cannot stand in it")
     if not names:
         raise ValueError("the pattern is empty")
-    return tuple(None if name == "**" else re.compile(translate(name)) for name in names)
+    # Several `**` in a row say no more than one.
+    single = [name for name, before in zip(names, ["", *names], strict=False) if name != "**" or before != "**"]
+    return tuple(None if name == "**" else re.compile(translate(name)) for name in single)

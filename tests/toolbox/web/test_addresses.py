@@ -47,13 +47,13 @@ def test_an_address_within_another_is_judged_as_it_is_alone(address: IPv4Address
 )
 async def test_no_spelling_of_a_private_address_is_connected_to(url: str) -> None:
     Names(h_nip_io=[["127.0.0.1"]], localhost=[["127.0.0.1"]])
-    with pytest.raises(ToolFailedError, match="which this tool may not connect to"):
+    with pytest.raises(ToolFailedError, match="has an address that this tool may not connect to"):
         await addresses_of(parsed_url(url), AllowedHosts(), is_proxied=False)
 
 
 async def test_the_dot_at_the_end_of_a_name_makes_it_no_other_name() -> None:
     names = Names(localhost=[["127.0.0.1"]])
-    with pytest.raises(ToolFailedError, match=r"localhost has the address 127\.0\.0\.1"):
+    with pytest.raises(ToolFailedError, match=r"localhost has an address that"):
         await addresses_of(parsed_url("http://localhost./"), AllowedHosts(), is_proxied=False)
     assert names.asked == ["localhost"]
 
@@ -90,7 +90,7 @@ def test_any_text_is_a_url_or_an_invalid_input(text: str) -> None:
 
 async def test_one_private_address_among_others_closes_the_name() -> None:
     Names(both_test=[["93.184.216.34", "10.0.0.1"]])
-    with pytest.raises(ToolFailedError, match=r"has the address 10\.0\.0\.1"):
+    with pytest.raises(ToolFailedError, match=r"has an address that"):
         await addresses_of(parsed_url("http://both.test"), AllowedHosts(), is_proxied=False)
 
 
@@ -157,5 +157,5 @@ async def test_an_empty_list_of_hosts_allows_none() -> None:
 @pytest.mark.parametrize("address", ["1.1.1.9", "::ffff:1.1.1.9", "64:ff9b::101:109"])
 async def test_a_denied_address_is_closed_under_any_name_and_in_any_form(denied: str, address: str) -> None:
     Names(alias_test=[[address]])
-    with pytest.raises(ToolFailedError, match=r"has the address .*, which this tool may not connect to"):
+    with pytest.raises(ToolFailedError, match=r"has an address that this tool may not connect to"):
         await addresses_of(parsed_url("http://alias.test"), AllowedHosts(deny_hosts=(denied,)), is_proxied=False)

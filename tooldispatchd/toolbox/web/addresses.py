@@ -89,7 +89,7 @@ async def addresses_of(url: httpx2.URL, allowed: AllowedHosts, *, is_proxied: bo
     for address in addresses:
         if plain(address) in denied or not (allowed.private or is_internet(address)):
             raise ToolFailedError(
-                f"cannot fetch {shown_url(url)}: {host} has the address {address}, which this tool may not connect to"
+                f"cannot fetch {shown_url(url)}: {host} has an address that this tool may not connect to"
             )
     return addresses[:_MAX_ADDRESSES]
 

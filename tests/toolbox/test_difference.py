@@ -44,3 +44,7 @@ def test_changes_all_over_a_large_text_are_not_compared() -> None:
 
 def test_equal_texts_have_no_difference() -> None:
     assert shown("a\n", "a\n", "f") == ""
+
+
+def test_a_long_line_of_a_diff_is_cut() -> None:
+    assert len(shown("a" * 15_000_000, "b" * 15_000_000, "f")) < 2_000

@@ -7,6 +7,8 @@ from typing import Final
 
 CONTEXT: Final = 3
 MAX_SHOWN_LINES: Final = 200
+# Of a line, so that minified code is no megabytes of a diff.
+MAX_SHOWN_CHARS: Final = 500
 # difflib compares as the square of what lies between the first change and the last.
 _MAX_COMPARED_LINES: Final = 5_000
 _START: Final = re.compile(r"(?<=[-+])\d+")
@@ -29,7 +31,12 @@ def shown(old: str, new: str, name: str) -> str:
     diff = list(unified(before, after, name))
     rest = len(diff) - MAX_SHOWN_LINES
     cut = [f"… {rest:,} more lines of the diff left out …"] if rest > 0 else []
-    return "".join([*diff[:MAX_SHOWN_LINES], *cut]).rstrip("\n")
+    return "".join([*map(_bounded, diff[:MAX_SHOWN_LINES]), *cut]).rstrip("\n")
+
+
+def _bounded(line: str) -> str:
+    more = len(line) - MAX_SHOWN_CHARS
+    return line if more <= 0 else f"{line[:MAX_SHOWN_CHARS]}… {more:,} characters left out …\n"
 
 
 def _changed(before: list[str], after: list[str]) -> tuple[int, int]:

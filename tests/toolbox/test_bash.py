@@ -146,3 +146,10 @@ def test_an_environment_in_which_no_program_starts_is_not_kept(say: Callable[...
 def test_what_it_leaves_in_the_background_does_not_hold_the_state(say: Callable[..., str]) -> None:
     assert say("sleep 1000 & cd /usr") == "exit code 0"
     assert say("pwd") == "/usr\nexit code 0"
+
+
+def test_a_program_that_wants_an_editor_is_told_that_there_is_none(caller: Caller) -> None:
+    command = "git init -q . && git -c user.name=a -c user.email=a@example.com commit --allow-empty"
+    said = bash(command, caller.ctx(), timeout_s=20)
+    assert "Please supply the message using either -m or -F" in said
+    assert said.endswith("exit code 1")

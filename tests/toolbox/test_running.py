@@ -167,3 +167,21 @@ def test_nothing_is_left_open(caller: Caller) -> None:
     with pytest.raises(ToolFailedError):
         run(["/no/program"], ctx=caller.ctx(), limit_s=1)
     assert sorted(Path("/proc/self/fd").iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("10%\\r50%\\r100%\\ndone\\n", "100%\ndone\n"),
+        ("a\\r\\nb\\r\\n", "a\r\nb\r\n"),
+        ("1\\r2\\r\\n", "2\r\n"),
+        ("1\\r  \\rok", "ok"),
+    ],
+)
+def test_of_a_progress_bar_the_last_frame_is_told(caller: Caller, said: str, told: str) -> None:
+    assert run(["printf", "%b", said], ctx=caller.ctx(), limit_s=10).output == told
+
+
+def test_of_a_long_progress_bar_nothing_but_the_last_frame_is_kept(caller: Caller) -> None:
+    command = "for n in $(seq 30000); do printf 'frame %d\\r' $n; done; echo end"
+    assert run(["bash", "-c", command], ctx=caller.ctx(), limit_s=30).output == "end\n"

@@ -119,7 +119,8 @@ class _Toolbox:
     def _engine(self, engine: Table) -> Table:
         """What the tool is told of its engine, with the key itself."""
         key = next((self._secrets.get((key, str(engine[key]))) for key in TOKENS if key in engine), None)
-        return {"engine": engine["engine"], "url": engine.get("url"), "key": key}
+        told = {"engine": engine["engine"], "url": engine.get("url"), "key": key}
+        return {name: value for name, value in told.items() if value is not None}
 
 
 def _is_cacheable(made: Table) -> bool:
@@ -179,7 +180,9 @@ def _builtin_tools(tools: Table) -> Iterator[Problem]:
         elif found := list(_option_problems(str(wanted), SETS[set_name], options)):
             yield from (Problem(("tools", name, "options", key), why, allowed=allowed) for key, why, allowed in found)
         else:
-            tools[name] = {**_written_out(str(wanted), SETS[set_name].tools[str(wanted)], set_name, options), **tool}
+            made = _written_out(str(wanted), SETS[set_name].tools[str(wanted)], set_name, options)
+            env = {**cast("Table", made["env"]), **cast("Table", tool.get("env", {}))}
+            tools[name] = {**made, **tool, "env": env}
 
 
 def _option_problems(tool: str, tool_set: ToolSet, options: Table) -> Iterator[tuple[str, str, str | None]]:
@@ -204,7 +207,8 @@ def _written_out(name: str, builtin: Builtin, set_name: str, options: dict[str, 
         "stop_s": builtin.stop_s,
         "resident": builtin.resident,
         "tags": [set_name],
-        "env": {"TOOLDISPATCHD_TOOLBOX": SETS[set_name].parent},
+        # Of the daemon's own variables TERM alone may say that somebody sits at a terminal.
+        "env": {"TOOLDISPATCHD_TOOLBOX": SETS[set_name].parent, "TERM": "dumb"},
         **SETS[set_name].bounds,
     }
     if (part := SETS[set_name].memory_part) is not None:

@@ -35,6 +35,19 @@ CHUNK_BYTES: Final = 64 * 1024
 LAST_CHUNKS: Final = 16
 # The directory of its own that a call has which is shut in (`context.enter_scratch`).
 SCRATCH: Final = "TOOLDISPATCHD_SCRATCH"
+# Programs that would ask a person fail, and tell why: there is nobody. `env` of the tool's table comes before these.
+UNATTENDED: Final = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+    # An editor that fails: git then says how to give what would be typed there.
+    **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"), "false"),
+}
 
 
 class Run(NamedTuple):
@@ -94,7 +107,7 @@ def environment() -> dict[str, str]:
         home = scratch
     # A shell finds programs by `stat`, which the sandbox allows everywhere, and would stop at one that it may not run.
     path = os.pathsep.join(filter(_can_list, os.environ.get("PATH", os.defpath).split(os.pathsep)))
-    return {**os.environ, **marks, "PATH": path, **({} if home is None else {"HOME": home})}
+    return {**UNATTENDED, **os.environ, **marks, "PATH": path, **({} if home is None else {"HOME": home})}
 
 
 def time_for(ctx: ToolContext, wanted_s: float) -> float:
@@ -196,6 +209,7 @@ class _Output:
     def __init__(self, ctx: ToolContext) -> None:
         self._ctx = ctx
         self._excerpt = Excerpt()
+        self._line = b""
         self._new = bytearray()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._is_skipping = False
@@ -207,7 +221,13 @@ class _Output:
             chunk = os.read(fd, CHUNK_BYTES)
         except BlockingIOError:
             return False
-        self._excerpt.add(chunk)
+        lines = folded(self._line + chunk)
+        # Of a line that has not ended further frames may come; one that is too long for them is kept as it is.
+        start = lines.rfind(b"\n") + 1 if len(lines) <= 2 * CHUNK_BYTES else len(lines)
+        self._excerpt.add(lines[:start])
+        self._line = lines[start:] if len(lines) - start <= CHUNK_BYTES else b""
+        if not self._line:
+            self._excerpt.add(lines[start:])
         self._new += chunk
         if len(self._new) > SHOWN_BYTES:
             self._new = bytearray(from_character(bytes(self._new[-SHOWN_BYTES:])))
@@ -231,7 +251,18 @@ class _Output:
     def finish(self) -> str:
         """Show the rest; the text of it all."""
         self.show(final=True)
+        self._excerpt.add(self._line)
         return self._excerpt.text()
+
+
+def folded(output: bytes) -> bytes:
+    r"""Keep of each line what stands after its last carriage return, as of a progress bar; `\r\n` stays."""
+    return b"\n".join(_last_frame(line) for line in output.split(b"\n")) if b"\r" in output else output
+
+
+def _last_frame(line: bytes) -> bytes:
+    frames = line.rstrip(b"\r")
+    return frames.rpartition(b"\r")[2] + line[len(frames) :][-1:]
 
 
 @contextmanager

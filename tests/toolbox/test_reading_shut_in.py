@@ -117,3 +117,12 @@ def test_the_end_of_a_file_is_found_wherever_it_is(agent: Agent, workspace: Path
         file.write(b"x\n" * 50_000)
         file.truncate(300 * 1024**2)
     assert refused(agent, "large", offset=50_002)["detail"] == "/offset: large has 50,001 lines"
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../../../../../../../etc/passwd", "/proc/self/root/etc/passwd", "to-passwd"]
+)
+def test_what_the_sandbox_shows_every_program_is_refused(agent: Agent, workspace: Path, path: str) -> None:
+    if path == "to-passwd":
+        (workspace / path).symlink_to("/etc/passwd")
+    assert OUTSIDE in told(agent, path)

@@ -31,7 +31,7 @@ from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, 
 from tooldispatchd.toolbox.ignoring import ignored_below
 from tooldispatchd.toolbox.listing import Ignored
 from tooldispatchd.toolbox.pathglobs import after, fits, last_names, start_of
-from tooldispatchd.toolbox.places import PathText, cannot, kind_of
+from tooldispatchd.toolbox.places import PathText, cannot, check_inside, kind_of
 from tooldispatchd.toolbox.running import time_for
 from tooldispatchd.toolbox.walking import GIT, shown, workspace_of
 
@@ -221,6 +221,7 @@ class _Wanted:
 
 def _check(path: str) -> None:
     """Raise ToolFailedError for what is neither a file nor a directory, or may not be read."""
+    check_inside("search", path)
     try:
         mode = Path(path).stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):

@@ -13,7 +13,7 @@ from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 from tooldispatchd.toolbox import atomic
 from tooldispatchd.toolbox.copying import copy_into
 from tooldispatchd.toolbox.guard import check_unchanged, check_unmodified, note_read
-from tooldispatchd.toolbox.places import PathText, cannot, kind_of
+from tooldispatchd.toolbox.places import PathText, cannot, check_inside, kind_of
 from tooldispatchd.toolbox.rewriting import resolved
 from tooldispatchd.toolbox.writing import make_parents
 
@@ -90,9 +90,10 @@ def copy(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Ove
 def _located(verb: str, path: str) -> Path:
     """Where the thing itself is: links are resolved above it."""
     place = Path(path)
-    if place.name in {"", ".."}:
-        return resolved(verb, path)
-    return resolved(verb, place.parent) / place.name
+    is_named = place.name not in {"", ".."}
+    place = resolved(verb, place.parent) / place.name if is_named else resolved(verb, path)
+    check_inside(verb, path, str(place))
+    return place
 
 
 def _status(verb: str, path: str, place: Path) -> os.stat_result:

@@ -1,6 +1,7 @@
 """What lies at a path, and the sentence that a model is told where the kernel does not give it.
 
-Nothing here is security: the kernel refuses what a tool may not use, and these functions put its refusal into words.
+The kernel refuses what a tool may not use, and `cannot` puts its refusal into words. But it lets every program read the
+system's own files: `check_inside` keeps the tools of files to the workspace, and to `read` and `write` of their table.
 """
 
 import difflib
@@ -14,7 +15,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from tooldispatchd.forked.python.context import ToolFailedError
+from tooldispatchd.forked.python.context import Shutting, ToolFailedError
 
 PathText = Annotated[
     str,
@@ -56,6 +57,22 @@ _COMPARED_NAMES: Final = 2_000
 def cannot(verb: str, path: str | Path, error: OSError) -> ToolFailedError:
     """The failure to raise where the kernel refused to `verb` what is at `path`: `cannot read x.txt: …`."""
     return ToolFailedError(f"cannot {verb} {path}: {_reason(verb, Path(path), error)}")
+
+
+def check_inside(verb: str, path: str | Path, real: str | None = None) -> None:
+    """Raise ToolFailedError where `path`, or what was opened by it, lies outside of the tool's places.
+
+    `real` is the path without links where it is known.
+    """
+    places = Shutting.places
+    if places is None:
+        return
+    try:
+        real = real or os.path.realpath(path)
+    except OSError as error:
+        raise cannot(verb, path, error) from error
+    if not any(real == place or real.startswith(f"{place.rstrip('/')}/") for place in places):
+        raise ToolFailedError(f"cannot {verb} {path}: {OUTSIDE}")
 
 
 def kind_of(mode: int) -> str:

@@ -19,7 +19,7 @@ from tooldispatchd.toolbox.encodings import Encoding, encoding_of, shown
 from tooldispatchd.toolbox.guard import note_read
 from tooldispatchd.toolbox.magic import binary_kind, image_type, is_pdf
 from tooldispatchd.toolbox.pdf import pages_of
-from tooldispatchd.toolbox.places import PathText, cannot, kind_of
+from tooldispatchd.toolbox.places import PathText, cannot, check_inside, kind_of
 
 # About 16,000 tokens, which is as much as a model should get unasked.
 MAX_TEXT_BYTES: Final = 64 * 1024
@@ -55,8 +55,11 @@ def read(
     limit: Annotated[int, Meta(ge=1, description="how many lines, or pages of a PDF")] = 2000,
 ) -> Annotated[list[Any], "parts"]:
     """Read a text file with line numbers, an image, or the text of a PDF."""
+    check_inside("read", path)
     try:
         with _opened(path) as file:
+            # The kernel tells where it lies, whatever was put in the path's place meanwhile.
+            check_inside("read", path, os.readlink(f"/proc/self/fd/{file.fileno()}"))  # noqa: PTH115  # of a descriptor
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ctx.failed(f"cannot read {path}: it is {kind_of(status.st_mode)}")

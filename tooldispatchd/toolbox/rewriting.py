@@ -17,7 +17,7 @@ from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, 
 from tooldispatchd.toolbox import atomic, difference
 from tooldispatchd.toolbox.encodings import Text, bytes_of, shown, text_of
 from tooldispatchd.toolbox.guard import check_unchanged, note_read
-from tooldispatchd.toolbox.places import cannot, kind_of
+from tooldispatchd.toolbox.places import cannot, check_inside, kind_of
 
 # Some copies of it are in memory at once, at up to four bytes a character.
 MAX_TEXT_BYTES: Final = 16 * 1024 * 1024
@@ -69,6 +69,7 @@ def at_lines(numbers: list[int]) -> str:
 
 def file_behind(verb: str, path: str) -> Path:
     """Where the file at `path` really is, through links; raises ToolFailedError for what is there and is no file."""
+    check_inside(verb, path)
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116  # of the path as it was given
     except FileNotFoundError:

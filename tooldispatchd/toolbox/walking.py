@@ -17,7 +17,7 @@ import msgspec
 from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 from tooldispatchd.toolbox.ignoring import IgnoreRules, rules_above
 from tooldispatchd.toolbox.pathglobs import Stand, after, fits
-from tooldispatchd.toolbox.places import cannot, kind_of
+from tooldispatchd.toolbox.places import cannot, check_inside, kind_of
 
 Parts = tuple[str, ...]
 """A path below the directory that is looked at, name by name; that directory itself is ()."""
@@ -124,6 +124,7 @@ def fitting(walked: Walk, pattern: Stand) -> Iterator[tuple[Parts, os.DirEntry[s
 
 def directory_at(path: str) -> Path:
     """The directory that a tool is to look at; raises ToolFailedError where there is none that it may read."""
+    check_inside("list", path)
     try:
         mode = Path(path).stat().st_mode
         if not stat.S_ISDIR(mode):

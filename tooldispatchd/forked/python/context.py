@@ -47,6 +47,12 @@ class Teller(Protocol):
         """What can be read once it does."""
 
 
+class Shutting:
+    """Where this process may read besides the system's own places; None where nothing says so."""
+
+    places: tuple[str, ...] | None = None
+
+
 class ToolContext:
     """One call, as its function is told of it. `ctx` may be annotated with this type, and need not be.
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.forked.python.calling import CallSocket, Function, Gone, caller, failure, perform
-from tooldispatchd.forked.python.context import enter_scratch, files_places, put_back
+from tooldispatchd.forked.python.context import Shutting, enter_scratch, files_places, put_back
 from tooldispatchd.forked.python.frames import FrameKind, frame
 from tooldispatchd.forked.python.largepages import gather
 from tooldispatchd.forked.python.marking import Mark
@@ -379,6 +379,7 @@ class ForkConfinement:
         also = [path for path in self._also if os.path.exists(path)]  # noqa: PTH110  # in each call: pathlib costs more
         policy = self._policy.at(workspace)
         self._confine(policy, program=None, scratch=scratch, leaf=leaf, also=also, attended=attended)
+        Shutting.places = None if policy.read is None else (*policy.read, *(policy.write or ()))
         sys.path_importer_cache.update(self._finders)
 
 

@@ -43,7 +43,8 @@ class Inbox:
         self.messages.append(bytes(message))
         read = read_message(message)
         if read is not None:
-            if read.id in (None, msgspec.UNSET) and number is not None and not isinstance(read.method, str):
+            is_answer = isinstance(read.result, msgspec.Raw) or isinstance(read.error, msgspec.Raw)
+            if is_answer and read.id in (None, msgspec.UNSET) and number is not None:
                 read.id = number
             self.take_message(read)
 

@@ -1,11 +1,12 @@
 import itertools
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.toolbox.pathglobs import after, fits, start_of
+from tooldispatchd.toolbox.pathglobs import after, fits, literal_where_there, start_of
 
 
 def matches(pattern: str, path: str) -> bool:
@@ -84,6 +85,12 @@ def _fits(parts: list[str], way: tuple[str, ...]) -> bool:
     if parts[0] == "**":
         return any(_fits(parts[1:], way[number:]) for number in range(len(way) + 1))
     return bool(way) and parts[0] in {"*", way[0]} and _fits(parts[1:], way[1:])
+
+
+def test_a_leading_name_that_is_there_is_taken_as_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "app" / "[slug]").mkdir(parents=True)
+    assert literal_where_there(str(tmp_path), "app/[slug]/*") == "app/[[]slug]/*"
+    assert literal_where_there(str(tmp_path), "app/[id]/*") == "app/[id]/*"
 
 
 def test_many_double_stars_in_a_row_are_one() -> None:

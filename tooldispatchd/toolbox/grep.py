@@ -30,7 +30,7 @@ from msgspec import Meta, Struct
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
 from tooldispatchd.toolbox.ignoring import ignored_below
 from tooldispatchd.toolbox.listing import Ignored
-from tooldispatchd.toolbox.pathglobs import after, fits, last_names, start_of
+from tooldispatchd.toolbox.pathglobs import after, fits, last_names, literal_where_there, start_of
 from tooldispatchd.toolbox.places import PathText, cannot, check_inside, kind_of
 from tooldispatchd.toolbox.running import time_for
 from tooldispatchd.toolbox.walking import GIT, shown, workspace_of
@@ -197,7 +197,7 @@ class _Wanted:
 
     def __init__(self, ctx: ToolContext, target: str, include: str, *, ignored: bool) -> None:
         # As in .gitignore a pattern without a slash is of names at any depth.
-        pattern = include if "/" in include else f"**/{include}"
+        pattern = literal_where_there(target, include) if "/" in include else f"**/{include}"
         try:
             self._glob = start_of(pattern)
         except ValueError as error:

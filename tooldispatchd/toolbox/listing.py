@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext
 from tooldispatchd.toolbox.ignoring import FILE
-from tooldispatchd.toolbox.pathglobs import start_of
+from tooldispatchd.toolbox.pathglobs import literal_where_there, start_of
 from tooldispatchd.toolbox.places import PathText, cannot
 from tooldispatchd.toolbox.walking import MAX_NAMES, Directory, Parts, Walk, directory_at, fitting, shown, walk
 
@@ -67,7 +67,7 @@ def glob(
     """Find files and directories by a pattern of their paths, the last changed first. Leaves out what git ignores."""
     top = directory_at(path)
     try:
-        wanted = start_of(pattern)
+        wanted = start_of(literal_where_there(path, pattern))
     except ValueError as error:
         raise InvalidInputError("pattern", str(error)) from error
     walked = walk(ctx, top, ignored=ignored)

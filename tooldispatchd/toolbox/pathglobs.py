@@ -3,6 +3,8 @@
 They are compared name by name, so that a walk can stay out of where nothing can fit.
 """
 
+import glob
+import os
 import re
 from collections.abc import Iterable
 from fnmatch import translate
@@ -23,6 +25,17 @@ def start_of(pattern: str) -> Stand:
     if pattern.startswith("/"):
         raise ValueError("a pattern is relative; give the directory in path")
     return _open(_compiled(each) for each in _without_braces(pattern))
+
+
+def literal_where_there(top: str, pattern: str) -> str:
+    """The pattern with its leading names escaped, as far as they stand so below `top`: `[slug]` may be a directory."""
+    names = pattern.split("/")
+    for index, name in enumerate(names):
+        top = os.path.join(top, name)  # noqa: PTH118  # a pattern need be no path
+        if name == "**" or not os.path.lexists(top):  # as above
+            break
+        names[index] = glob.escape(name)
+    return "/".join(names)
 
 
 def after(stand: Stand, name: str) -> Stand:

@@ -68,9 +68,10 @@ class IdleBudgets:
 
     def take(self, owner: Hashable, agent: str | None, fresh: "AgentBudget", now: float) -> "AgentBudget":
         """The budget that the agent of that name left, else another of the owner's; `fresh` where there is none."""
-        left = [each for each in self._idle.get((owner, fresh.specs), ()) if now < each[1].began_at + WINDOW_S]
+        left = [each for each in self._idle.pop((owner, fresh.specs), ()) if now < each[1].began_at + WINDOW_S]
         found = next((each for each in left if each[0] == agent), left[0] if left else None)
-        self._idle[owner, fresh.specs] = [each for each in left if each is not found]
+        if len(left) > 1:
+            self._idle[owner, fresh.specs] = [each for each in left if each is not found]
         if found is None:
             fresh.began_at = now
             return fresh

@@ -19,11 +19,14 @@ _BACKTRACKING: Final = re.compile(
 _TIMES: Final = re.compile(r"\{\d+(?:,\d*)?\}")
 
 
-@lru_cache(maxsize=256)
 def why_unmatched(pattern: str) -> str | None:
-    """Why a pattern is not checked: one of the three reasons above; None for one that is."""
-    if len(pattern) > MAX_PATTERN:
-        return TOO_LARGE
+    """Find out why a pattern is not checked: one of the three reasons above; None for one that is."""
+    # Looked at first, so that none is remembered that is large.
+    return TOO_LARGE if len(pattern) > MAX_PATTERN else _why_not_compiled(pattern)
+
+
+@lru_cache(maxsize=256)
+def _why_not_compiled(pattern: str) -> str | None:
     if _compiles(pattern):
         return None
     if looks_around(pattern):

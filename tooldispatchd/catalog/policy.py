@@ -80,10 +80,7 @@ def policy_of(
     own_tables = {owner: table for owner, table in tables.items() if not isinstance(table, RestApiSpec)}
     ruling: dict[Owner, ToolSpec | McpSpec | AgentSpec] = {**own_tables}
     if profile is not None:
-        # One that is in no table has no rules.
-        ruling[next((path for path, each in config.profile_tables().items() if each is profile), ("agents", ""))] = (
-            profile
-        )
+        ruling[config.profile_path(profile)] = profile
     stated: list[PolicyTable | AgentSpec] = [*tables.values(), *([] if profile is None else [profile])]
     queues = {spec.queue for spec in stated}
     own = None if tool is None else config.tools[tool].read_only

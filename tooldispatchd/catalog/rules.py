@@ -66,7 +66,12 @@ def approving_of(owner: Owner, spec: PolicySpec | AgentSpec, *, is_destructive: 
 
 def is_asked_about(tool: str, config: Config) -> bool:
     """Whether rules or hooks look at calls of a declared tool: as a stage it is a call of its own then."""
-    tables: tuple[PolicySpec | AgentSpec, ...] = (config.tools[tool], *config.profile_tables().values())
+    # Of processes the profiles alone have rules.
+    tables: tuple[PolicySpec | AgentSpec, ...] = (
+        config.tools[tool],
+        *config.agents.values(),
+        *config.processes.values(),
+    )
     if any(spec.when is not None or spec.approve is not None for spec in tables):
         return True
     return any(NameList(hook.tools).admits(tool) for hook in config.hooks.values())

@@ -67,7 +67,7 @@ class IdleBudgets:
         self._idle: dict[Hashable, list[tuple[str | None, AgentBudget]]] = {}
 
     def take(self, owner: Hashable, agent: str | None, fresh: "AgentBudget", now: float) -> "AgentBudget":
-        """The budget that the agent of that name left, else another of the owner's; `fresh` where there is none."""
+        """Take the idle budget of the agent of that name, else another of the owner's, else `fresh`."""
         left = [each for each in self._idle.pop((owner, fresh.specs), ()) if now < each[1].began_at + WINDOW_S]
         found = next((each for each in left if each[0] == agent), left[0] if left else None)
         if len(left) > 1:

@@ -43,7 +43,7 @@ class Flights(Generic[ItemT, LandedT]):
         return key in self._by_key
 
     def enter(self, key: bytes, item: ItemT, may_join: Callable[[ItemT], bool]) -> bool:
-        """Whether it goes first; else it joined the first, as `may_join` says, and is among those of `leave`."""
+        """Join the first item where `may_join` admits that, else go first; whether it goes first."""
         flight = self._by_key.get(key)
         if flight is None or not may_join(flight.first):
             flight = self._by_key[key] = _Flight(key, item)

@@ -112,7 +112,7 @@ class Jobs:
             self.forget(job)
 
     def show(self, job: Job) -> dict[str, object]:
-        """The job's state, and its result where it is done; whoever hands that out says that it `is_read`."""
+        """Describe a job, with its result where it is done; the caller marks it as read."""
         fields = _fields(job)
         outcome = job.outcome
         if outcome is not None:

@@ -34,7 +34,7 @@ def fault_at(code: Code, violations: Sequence[Violation]) -> Fault:
 
 
 def with_answer(fault: Fault, answer: Answer) -> Fault:
-    """The fault with the answer that broke its schema: the call has run, and nobody gets it otherwise."""
+    """Add to a fault the beginning of the answer that broke its schema: the call has run."""
     # Nothing stands behind the cut: what is left of a secret is looked for at the ends of a text.
     told = str(answer.content)[:MAX_ANSWER_BYTES].encode()[:MAX_ANSWER_BYTES].decode(errors="ignore")
     return msgspec.structs.replace(fault, extras={**fault.extras, "answer": told})

@@ -24,7 +24,7 @@ _UNKNOWN: Final = "no tool has this name, and no pattern fits any: what it shoul
 
 @lru_cache(maxsize=4096)
 def spellings_of(name: str) -> frozenset[str]:
-    """A name, and how each provider and separator shows it."""
+    """List a name, and how each provider and separator shows it."""
     ways = ((provider, separator) for provider in (*DISTINCT, "plain") for separator in (":", *SEPARATORS))
     looks = (legible(name, provider, separator) for provider, separator in ways)
     prefix, tool = split_name(name)
@@ -50,7 +50,7 @@ class ChosenNames:
         }
 
     def allowed(self) -> tuple[str, ...] | None:
-        """The entries of `allow`, and the names of tools that they spell in another way."""
+        """List the entries of `allow`, and the names of tools that they spell in another way."""
         if self.spec.allow is None:
             return None
         entries = [entry for entry in self.spec.allow if not is_trait(entry) and not is_glob(entry)]
@@ -58,7 +58,7 @@ class ChosenNames:
         return tuple(dict.fromkeys((*self.spec.allow, *others)))
 
     def denied(self) -> tuple[str, ...]:
-        """The entries of `deny`, and the names of all tools that they stand for, a server's behind its prefix."""
+        """List the entries of `deny` and the names of all tools that they stand for, a server's behind its prefix."""
         found = dict.fromkeys(self.spec.deny)
         for entry in self.spec.deny:
             if not is_trait(entry):
@@ -72,20 +72,20 @@ class ChosenNames:
         return tuple(found)
 
     def spelled(self, server: Binding) -> tuple[str, ...]:
-        """The entries of `deny` that are to be looked for among the spellings of a server's tools."""
+        """List the entries of `deny` that are looked for among the spellings of a server's tools."""
         names = (entry for entry in self.spec.deny if not is_trait(entry) and not self._is_exact(entry))
         # What a server without a name will be called is not known before it has said so.
         return tuple(entry for entry in names if server.prefix is None or (":" not in entry and not is_glob(entry)))
 
     def problems(self, path: Path) -> Iterator[Problem]:
-        """Each name in `deny` that fits no tool."""
+        """Report each name in `deny` that fits no tool."""
         for place, entry in enumerate(self.spec.deny):
             if not is_trait(entry) and not self._fits(entry) and not self._may_fit(entry):
                 known = [*self._config.tools, *self._aliases, *self._listed()]
                 yield Problem((*path, "deny", place), _UNKNOWN, value=entry, nearest=nearest(entry, known))
 
     def doubts(self) -> Iterator[str]:
-        """A sentence for each name that fits no tool which is known, where that is no problem."""
+        """Describe each name that fits no known tool, where that is no problem."""
         for key, entries in (("allow", self.spec.allow or ()), ("deny", self.spec.deny)):
             for entry in entries:
                 if not is_trait(entry) and not is_glob(entry) and not self._fits(entry):
@@ -121,7 +121,7 @@ class ChosenNames:
         return [f"{each}:{at.tool}" for each in {at.binding, prefix} - {None, ""}]
 
     def _declared(self, entry: str) -> list[str]:
-        """The declared tools that an entry stands for, by any of their names."""
+        """List the declared tools that an entry stands for, by any of their names."""
         if self._is_exact(entry):
             return [self._aliases.get(entry, entry)]
         if is_glob(entry):
@@ -129,7 +129,7 @@ class ChosenNames:
         return self._all.get(entry, [])
 
     def _behind_prefixes(self, entry: str) -> Iterator[str]:
-        """What a spelled name stands for at servers, each behind its binding."""
+        """List what a spelled name stands for at servers, each behind its binding."""
         if ":" in entry or self._is_exact(entry):
             return
         for prefix, server in self._prefixes.items():
@@ -146,7 +146,7 @@ class ChosenNames:
         return any(is_spelled(name, (entry,)) for name in self._listed())
 
     def _may_fit(self, entry: str) -> bool:
-        """Whether a server may have a tool of this name whose list is not known."""
+        """Tell whether a server whose list is not known may have a tool of this name."""
         listed = ((server, server.spec.tools) for server in self._servers.values())
         unlisted = [server for server, tools in listed if tools is None or any(map(is_glob, tools))]
         if unlisted and ":" not in entry and is_glob(entry):
@@ -159,7 +159,7 @@ class ChosenNames:
         return any(NameList([each]).admits(prefix) for each in before for prefix in known)
 
     def _listed(self) -> Iterator[str]:
-        """The tools that tables of servers name."""
+        """List the tools that tables of servers name."""
         for prefix, server in self._prefixes.items():
             for tool in self._servers[server].spec.tools or ():
                 if not is_glob(tool):
@@ -167,7 +167,7 @@ class ChosenNames:
 
 
 def unmatched(entries: Iterable[str], prefixes: Iterable[str], tools: Iterable[str]) -> list[str]:
-    """The names of a `deny` that begin with a server's prefix, and stand for none of its tools."""
+    """List the names of a `deny` that begin with a server's prefix, and stand for none of its tools."""
     starts = tuple(f"{prefix}{sign}" for prefix in prefixes if prefix for sign in (":", "_"))
     named = [entry for entry in entries if entry.startswith(starts) and not is_glob(entry)] if starts else []
     known = (
@@ -177,7 +177,7 @@ def unmatched(entries: Iterable[str], prefixes: Iterable[str], tools: Iterable[s
 
 
 def doubted_names(config: Config, servers: Mapping[str, Binding]) -> list[str]:
-    """A warning for each name of which only a server can tell whether it fits a tool, once that has started."""
+    """Warn of each name of which only a started server can tell whether it fits a tool."""
     return [
         f"{'.'.join(path)}.{doubt}"
         for path, spec in config.profile_tables().items()

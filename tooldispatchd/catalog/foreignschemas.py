@@ -256,7 +256,7 @@ class _Repair:
         return kept
 
     def _opened(self, said: object, place: _Place, step: str) -> Schema:
-        """An open schema for a part that is none; a text describes it."""
+        """Make an open schema in the place of a part that is none; a text becomes its description."""
         opened: Schema = {"description": said} if isinstance(said, str) else {}
         self._tell(place, step, "no schema")
         self._weak.append(opened)
@@ -319,7 +319,7 @@ class _Repair:
         return at(self._root, fragment) if fragment[:1] in {"", "/"} else self._anchors.get(fragment)
 
     def _leads_away(self, node: Schema, keyword: str, url: str) -> bool:
-        """Whether a reference is kept that may lead to another document; an output's is left out."""
+        """Leave out a reference to another document, but an input's; whether it is kept."""
         # A bare word is a definition that is not there.
         is_url = URL.fullmatch(url) is not None and not {"/", ".", ":"}.isdisjoint(url)
         if url.rpartition("/")[2] in self._identifiers or (is_url and self._is_input):
@@ -330,7 +330,7 @@ class _Repair:
         return False
 
     def _defined(self, name: str) -> str | None:
-        """The pointer of a definition by its bare name, its path or its `id`; None where there is none."""
+        """Find the pointer of a definition by its bare name, its path or its `id`; None for none."""
         if name in self._ids:
             return self._ids[name].pointer()
         if isinstance(at(self._root, f"/{name}"), dict):
@@ -342,7 +342,7 @@ class _Repair:
         return None
 
     def _moved(self, pointer: str) -> str | None:
-        """Where that stands now which a pointer meant: written otherwise, or defined elsewhere; None if nowhere."""
+        """Find the new place of what a pointer meant: rewritten, or defined elsewhere; None for nowhere."""
         written = _TUPLE_STEP.sub("/prefixItems/", pointer).replace("/additionalItems", "/items")
         written = written.replace("/dependencies/", "/dependentSchemas/")
         if isinstance(self._target(written), dict | bool):

@@ -72,7 +72,7 @@ def _stands_for_any(entry: str, names: Collection[str]) -> bool:
 
 
 def named_by(entry: str, names: Iterable[str]) -> str | None:
-    """The one of the names that an entry is an escape of; None where there is none."""
+    """Find the name that an entry is an escape of; None for none."""
     # Each escape that is no name itself has these.
     found = (name for name in names if not is_plain(name) and entry in escapes(name)) if "__" in entry else ()
     return next(iter(found), None)

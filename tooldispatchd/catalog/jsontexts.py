@@ -73,7 +73,7 @@ def _is_at(path: str, text: str) -> bool:
 
 
 def _held(text: object) -> object:
-    """The array or object that a text holds; None for anything else."""
+    """Decode the array or object that a text holds; None for anything else."""
     if not isinstance(text, str) or len(text) > MAX_CHARS or not text.lstrip().startswith(("[", "{")):
         return None
     try:

@@ -65,7 +65,7 @@ def default_prefix(name: str) -> str:
 
 
 def field_name(name: str) -> str:
-    """A name as the property of an input: letters and digits of ASCII, `_` and `-`; empty where it has none."""
+    """Reduce a name to letters and digits of ASCII, `_` and `-`, as of an input's property; may be empty."""
     return _NOT_IN_FIELD.sub("_", name[: 2 * MAX_FIELD]).strip("_-")[:MAX_FIELD]
 
 

@@ -16,7 +16,7 @@ _BESIDE_REFERENCE: Final = frozenset(("$ref", "$defs", "definitions", "title", "
 
 
 def named_draft(schema: Schema) -> int:
-    """The draft that `$schema` names: 3 to 7, 2019 or 2020; 0 where it names none that is known."""
+    """Read the draft that `$schema` names: 3 to 7, 2019 or 2020; 0 for no known one."""
     named = schema.get("$schema")
     found = _DRAFT.search(named) if isinstance(named, str) else None
     return int(found[1] or found[2][:4]) if found is not None else 0

@@ -49,7 +49,7 @@ URL: Final = re.compile(r"(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*#?"
 
 
 def held(keyword: str, value: object) -> Iterator[tuple[tuple[str, ...], object]]:
-    """The schemas that a keyword holds, each with the steps to it."""
+    """List the schemas that a keyword holds, each with the steps to it."""
     if isinstance(value, dict) and HOLDING[keyword] == "map":
         yield from (((name,), part) for name, part in value.items())
     elif isinstance(value, list):
@@ -106,7 +106,7 @@ def _is_same(one: object, other: object) -> bool:
 
 
 def _types(value: object) -> object:
-    """One type, or several; an unknown one may be any."""
+    """Read one type, or several; `ANY` for a word that means any."""
     words = re.split(r"[|,]", value) if isinstance(value, str) else value
     if not isinstance(words, list) or not words:
         return DROP
@@ -173,7 +173,7 @@ def _enum(value: object) -> object:
 
 
 def _said(value: object) -> object:
-    """Any value that JSON can be written with."""
+    """Take any value that JSON can say."""
     try:
         _encode(value)
     except (ValueError, OverflowError):

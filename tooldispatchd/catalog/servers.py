@@ -338,7 +338,7 @@ def build_servers(config: Config) -> tuple[dict[str, Binding], list[str], list[P
 
 
 def _prefixed_names(server: Binding) -> Iterator[Problem]:
-    """A problem for each name in the server's own lists that has its prefix: it would stand for no tool."""
+    """Report each name in the server's own lists that has its prefix: it would stand for no tool."""
     for key in ("tools", "allow", "deny", "read_only", "idempotent"):
         for index, entry in enumerate(getattr(server.spec, key) or ()):
             prefix, tool = split_name(entry)

@@ -121,7 +121,7 @@ def escape(name: str, provider: Provider, hash_length: int = HASH_LENGTH, *, is_
 
 @lru_cache(maxsize=4096)
 def escapes(name: str) -> frozenset[str]:
-    """The escapes of a name, of all providers."""
+    """List the escapes of a name, of all providers."""
     return frozenset(escape(name, provider) for provider in DISTINCT)
 
 

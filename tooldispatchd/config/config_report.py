@@ -73,7 +73,7 @@ class Finding(msgspec.Struct, frozen=True):
         return "\n    ".join(filter(None, (first, second, self.excerpt)))
 
     def reason(self) -> str:
-        """The problem as a part of a sentence, without its place and what was seen."""
+        """Write the problem as a part of a sentence, without its place and the value seen."""
         advice = (self.allowed and f"allowed: {self.allowed}", self.nearest and f'did you mean "{self.nearest}"?')
         said = ": ".join(filter(None, (self.key, self.why)))
         told = "; ".join(filter(None, advice))
@@ -145,8 +145,10 @@ class Sources:
         return self.servers.place_of(path) or (None if found is None else (found.file, found.line))
 
     def left_out(self, problems: Iterable[Problem]) -> dict[str, str]:
-        """The servers of other clients' files that all these problems are of, each with its reason; none where any of
-        the problems is of something else."""
+        """Map the servers of other clients' files that have all these problems to their reasons.
+
+        Empty where any of the problems is of something else.
+        """
         if self.plumb.problems or self.plumb.mistakes or self.servers.mistakes:
             return {}
         said = [*self.servers.problems, *problems]

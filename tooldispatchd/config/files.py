@@ -110,7 +110,7 @@ def read_named(
 
 
 def why_exposed(path: str) -> str | None:
-    """Why another user could change a file that the daemon obeys; None where only its owner, its group and root may.
+    """Tell why another user could change a file that the daemon obeys; None where nobody else may.
 
     Each directory and link on the way is looked at, as sshd does: none may be such as anybody may write (one with the
     sticky bit may, if what is used of it is root's or the daemon's user's), and none may belong to another user than
@@ -144,7 +144,7 @@ def why_exposed(path: str) -> str | None:
 
 
 def _why_replaceable(directory: str, child: str, owner: int, *, is_last: bool) -> str | None:
-    """Why another user could put something else in the place of an entry of a directory."""
+    """Tell why another user could replace an entry of a directory; None where nobody may."""
     mode = os.stat(directory).st_mode  # noqa: PTH116  # as above
     # A read-only mount, as of a container's configuration, is nobody's to write, whatever its mode.
     is_anybodys = bool(mode & stat.S_IWOTH) and not os.statvfs(directory).f_flag & os.ST_RDONLY

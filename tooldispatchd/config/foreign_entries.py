@@ -56,14 +56,14 @@ def plain_entry(entry: Table) -> Table:
 
 
 def as_text(value: object) -> object:
-    """A number or a boolean as JSON writes it; anything else stays."""
+    """Write a number or a boolean as JSON does; anything else stays."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, (int, float)) else value
 
 
 def type_word(kind: object) -> str:
-    """A type of any spelling by its letters alone: `streamable_http` and `streamableHttp` are one."""
+    """Reduce a type to its letters: `streamable_http` and `streamableHttp` are one."""
     return re.sub(r"[^a-z]", "", str(kind).lower())
 
 

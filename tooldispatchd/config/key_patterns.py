@@ -69,6 +69,6 @@ def places(holder: object, pattern: Pattern, path: Path = ()) -> Iterator[KeyLoc
 
 
 def profile_tables(table: Table) -> list[tuple[str, str, Table]]:
-    """The tables that may be profiles, of agents and of agent processes, each with its section and its name."""
+    """List the tables that may be profiles, each with its section and its name."""
     sections = (("agents", table.get("agents")), ("processes", table.get("processes")))
     return [(section, str(name), cast("Table", one)) for section, named in sections for name, one in entries(named)]

@@ -78,7 +78,7 @@ _RESTRICTING: Final = re.compile(
 
 
 def _may_restrict(key: str, value: object, path: FilePath) -> bool:
-    """Whether a key beside the servers could take something away from them."""
+    """Tell whether a key beside the servers could take something away from them."""
     if value is None or value is False or value == {}:
         return False
     return _RESTRICTING.fullmatch(key) is not None if _SETTINGS.fullmatch(path.name) else may_restrict(key)
@@ -115,7 +115,7 @@ class _Parts(msgspec.Struct, frozen=True):
 
 
 def _entries_of(holder: object, path: Path) -> list[_Entry]:
-    """The servers of a table, or of a list in which each says its name; one that says none has that of its place."""
+    """List the servers of a table, or of a list of named servers; a nameless one is named by its place."""
     if isinstance(holder, dict):
         return [_Entry(str(name), value, (*path, str(name))) for name, value in cast("Table", holder).items()]
     found: list[_Entry] = []
@@ -132,7 +132,7 @@ def _is_server(value: object) -> bool:
 
 
 def _parts_of(document: Document, home: FilePath) -> _Parts | None:
-    """The servers of a document; None where it has no place for any, and no requests."""
+    """Find the servers of a document; None where it has neither a section for them nor requests."""
     top = cast("Table", document.value) if isinstance(document.value, dict) else {}
     for section in _SECTIONS:
         holder, path = top.get(section), cast("Path", (section,))
@@ -172,7 +172,7 @@ def _with_projects(parts: _Parts, home: FilePath) -> _Parts:
 
 
 def _dialect_of(path: FilePath, parts: _Parts) -> frozenset[str]:
-    """What the client of a file expands besides `${NAME}`; its place or its form says which client that is."""
+    """Tell what the client of a file expands besides `${NAME}`: the file's place or form says which client."""
     where, form = f"{path.parent.name}/{path.name}".lower(), str(parts.top.get("$schema", "")).lower()
     is_of_crush = "crush" in where or "crush" in form
     is_of_opencode = "opencode" in where or "opencode" in form or (parts.sections == {"mcp"} and not is_of_crush)
@@ -245,7 +245,7 @@ class McpJson(msgspec.Struct, frozen=True):
     """Servers that cannot be used, by binding, each with the reason."""
 
     def leaves_out(self, problem: Problem) -> bool:
-        """Whether a mistake costs its server alone: it stands in the server's own entry, in no key that restricts."""
+        """Tell whether a mistake costs its server alone: it stands in its entry, in no key that restricts."""
         written = self.servers.get(str(problem.path[1])) if len(problem.path) > 1 else None
         if written is None or problem.path[1] in self.left_out or self.place_of(problem.path) is None:
             return False
@@ -331,7 +331,7 @@ class _Reader:
         return McpJson(tuple(self._files), self._servers, *collected, self._requests, self._queues, self._left_out)
 
     def read(self, file: NamedFile) -> tuple[_Parts, FileLines] | None:
-        """The document of one file, whose servers are known by name then; None where it cannot be read."""
+        """Read one file and note the names of its servers; None where it cannot be read."""
         self._files.append(file.shown)
         try:
             parts, lines = _read_parts(file, self._home)

@@ -37,7 +37,7 @@ class ServerNames:
                 self._mended.setdefault(_mended(name), set()).add(name)
 
     def binding_of(self, name: str) -> str:
-        """The binding of a server that was added."""
+        """Name the binding of a server that was added."""
         mended = _mended(name)
         if is_binding(name) or (mended and mended not in self._own and len(self._mended[mended]) == 1):
             return name if is_binding(name) else mended
@@ -46,10 +46,10 @@ class ServerNames:
 
 
 def is_binding(name: str) -> bool:
-    """Whether a binding may have this name."""
+    """Tell whether a binding may have this name."""
     return re.fullmatch(BINDING_PATTERN, name) is not None
 
 
 def _mended(name: str) -> str:
-    """The nearest name that a binding may have; empty where nothing is left."""
+    """Make the nearest name that a binding may have; empty where nothing is left."""
     return _REJECTED.sub("-", name).strip("-._")[:MAX_BINDING]

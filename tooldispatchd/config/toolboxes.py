@@ -225,7 +225,7 @@ def _written_out(name: str, builtin: Builtin, set_name: str, options: dict[str, 
 
 
 def memory_of_machine() -> int:
-    """The bytes of memory that this process may have with all others: the machine's, or those of its container."""
+    """Measure the memory, in bytes, of the machine or of the container around this process."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     # As a container shows its own bound, in the two versions of cgroups.
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):

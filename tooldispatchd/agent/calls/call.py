@@ -388,7 +388,7 @@ class Call:
             self._entry = self.context.timer.add(when, self)
 
     def expire(self) -> None:
-        """The deadline has passed, unless it was put off."""
+        """End the call at its deadline, unless that was put off."""
         self._entry = None
         if trio.current_time() < self.machine.ends_at:
             self._arm(self.machine.ends_at)
@@ -488,7 +488,7 @@ class Call:
         return ASIDE
 
     def go_on(self, since: float | None = None) -> None:
-        """What it did aside is done: take the steps that are left. Its limit counts from now, or has `since`."""
+        """Take the steps that are left after a step aside. The limit counts from `since`, by default from now."""
         self.queued_at = trio.current_time() if since is None else since
         self.context.starter.start(self)
 

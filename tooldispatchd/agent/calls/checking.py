@@ -141,7 +141,7 @@ class Reader:
             return TOO_DEEP
 
     def naming(self, named: Mapping[str, str]) -> "Reader":
-        """The same with these names; itself where there are none."""
+        """Make a reader that takes these names too; without any the reader itself."""
         return NamingReader(self, self._missing, named) if named else self
 
     @property
@@ -174,7 +174,7 @@ class NamingReader(Reader):
         self.named = named
 
     def __call__(self, raw: Raw | UnsetType, dropped: list[str] | None = None, /) -> object:
-        """As of any other; what cannot be read is told as there."""
+        """Read an input as any other reader does, with its own names first."""
         with suppress(RecursionError, DecodeError, UnicodeDecodeError):
             value = None if isinstance(raw, UnsetType) else _decode(raw)
             if type(value) is dict:
@@ -182,7 +182,7 @@ class NamingReader(Reader):
         return super().__call__(raw, dropped)
 
     def _own_name(self, name: str, value: dict[str, object]) -> str:
-        """The name that a member's name stands for, unless that is there too."""
+        """Find the name that a member's name stands for, unless the input has that too."""
         own = self.named.get(name, name)
         return name if own in value else own
 

@@ -455,7 +455,7 @@ class InFlight:
         return self._account
 
     def _budget(self, runtime: Runtime) -> AgentBudget | None:
-        """What its agent has; one that another agent called has it for that call alone."""
+        """Take the budget of its agent; an agent that another one called gets a fresh one for that call."""
         fresh = runtime.setup.budget(self._session.profile)
         if fresh is None or self._session.lineage is not None:
             return fresh

@@ -443,7 +443,7 @@ def offered_of(tool: DeclaredTool, unenforced: tuple[str, ...] = ()) -> Offered:
 
 
 def read_of(tool: DeclaredTool, *, as_text: bool = False, repairs: bool | None = None) -> Reader:
-    """How the input of a declared tool is read; whether it `repairs` its own table says, unless it is told."""
+    """Make the reader of a declared tool's input; its own table says whether it `repairs`, unless that is given."""
     repairs = bool(tool.spec.repair) if repairs is None else repairs
     return Reader(tool.input, missing=tool.missing_input, wrapped=tool.wrapped, as_text=as_text, repairs=repairs)
 

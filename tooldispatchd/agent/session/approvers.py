@@ -54,7 +54,7 @@ class Approvers:
     def of(
         self, session: AskedSession, root: AskedSession | None, setup: Setup, channel: Hashable
     ) -> AskedSession | None:
-        """Who is asked about calls of a session below `root`, or of that itself; None where nobody there answers that.
+        """Find the session that is asked about calls of a session, which is `root` or below it; None for nobody.
 
         The approver that its own profile names, else that of the root's profile, else the root.
         """

@@ -63,7 +63,7 @@ def _asked(profile: Profile, asked: str) -> str | Fault:
 
 
 def _is_of(found: str, pattern: str) -> bool:
-    """Whether a directory is one that the pattern means, without links in what stands before its first `*`."""
+    """Tell whether a pattern admits a directory; links before the pattern's first `*` are resolved."""
     known, star, rest = pattern.partition("*")
     directory, _, begun = known.rpartition("/") if star else (known, "", "")
     try:

@@ -53,7 +53,7 @@ def approve(call: Call, value: Raw, reason: str, *, limit_s: float) -> Fault | W
 
 
 def _definition_of(plan: Plan) -> tuple[str, bytes]:
-    """The tool as it is now: another command, server or schema makes it another one."""
+    """Name a tool with the digest of its definition: command, server and schemas."""
     return plan.name, plan.definition()
 
 

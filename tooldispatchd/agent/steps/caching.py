@@ -161,7 +161,7 @@ class CacheStep(Step):
 
 
 def _is_joinable(call: Call, first: Call) -> bool:
-    """Whether a call may wait for an equal one: that runs, or waits where the call itself would have to."""
+    """Tell whether a call may join an equal one: that runs, or waits where the call itself would have to."""
     if first.is_running or first.context is call.context:
         return True
     assert first.plan is not None

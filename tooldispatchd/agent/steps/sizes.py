@@ -107,7 +107,7 @@ def exceeded(call: AgentCall) -> Fault:
 
 
 def exceeded_window(size: int) -> Fault:
-    """An answer of that size, of a tool that no budget counts, does not fit into what its agent's window has left."""
+    """Make the fault of an answer that is larger than what its agent's window has left."""
     return Fault(Code.BUDGET_EXCEEDED, EXCEEDED, {"limit": "window", "bytes": size})
 
 

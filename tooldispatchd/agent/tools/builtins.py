@@ -124,14 +124,14 @@ def _give(call: Call, jobs: Jobs, job: Job) -> None:
 
 
 async def _quoted(call: Call, jobs: Jobs, job: Job, *, takes_room: bool) -> Outcome:
-    """A text within a text: a checker writes that."""
+    """Have a checker write a long result as a text within the answer's text."""
     checking, turns = call.context.checking, call.context.account.turns
     outcome = await checking.quote(_pieces(jobs.show(job)), call.wanted.kind, turns=turns)
     return outcome if isinstance(outcome, Fault) else _given(call, jobs, job, outcome, takes_room=takes_room)
 
 
 def _given(call: Call, jobs: Jobs, job: Job, answer: Answer, *, takes_room: bool) -> Outcome:
-    """The answer, with which a job that is done is read; or why it does not fit."""
+    """Mark a finished job as read and give its answer, or the fault that it does not fit."""
     refusal = _over_window(call, answer)
     if refusal is None and job.outcome is not None:
         job.is_read = True

@@ -112,7 +112,7 @@ class Showing:
         return table
 
     def _as_shown(self, plan: Plan) -> Plan:
-        """The plan that takes properties by the names that a list of this session has shown too."""
+        """Give the plan that takes properties by all names that this session's lists have shown."""
         return plan if MENDING.isdisjoint(self._spellings) else _naming_back(plan)
 
     def find(self, name: str, form: str, tools: NamedTools) -> Plan | Fault | Literal[Lookup.HOLD]:
@@ -134,7 +134,7 @@ class Showing:
 
 
 def _naming_back(plan: Plan) -> Plan:
-    """The plan that takes each property that some form does not take by what is shown too; one for all sessions."""
+    """Make the plan, one for all sessions, that takes properties by their mended names too."""
     if plan.as_shown is None:
         named = own_names(plan.offered.input_schema)
         plan.as_shown = (copy(plan),) if named else ()
@@ -170,7 +170,7 @@ class _Pace:
         self._left = RENDERED_BYTES
 
     def is_over(self, size: int) -> bool:
-        """Whether the turn is to end with so much more."""
+        """Count `size` more; whether the turn is over with that."""
         self._left -= size
         if self._left > 0:
             return False
@@ -229,7 +229,7 @@ def _write(named: list[tuple[Plan, str]], form: str, pace: _Pace) -> Iterator[No
 
 
 def _rendered(plan: Plan, form: str, name: str, cut: int = 0) -> _Entry:
-    """The entry and its notes, as the function of `CUTS` has it; a plan that many sessions share is rendered once."""
+    """Render an entry by a function of `CUTS`, once for all sessions that share the plan."""
     key = (f"{form}, cut {cut}" if cut else form, name)
     found = plan.rendered.get(key)
     if found is None:

@@ -307,7 +307,7 @@ class Toolset:
         return hidden
 
     def _is_of_another(self, raw: str) -> bool:
-        """Whether a name without a prefix reads as another server's tool, or as a request to one."""
+        """Tell whether a name without a prefix reads as another server's tool, or as a request to a server."""
         prefix, colon, _ = raw.partition(":")
         server, _, method = raw.rpartition(passing.SIGN)
         is_request = method in passing.METHODS and self._servers.get(server) is not None
@@ -537,7 +537,7 @@ class Toolset:
     def _find_at(
         self, server: SessionServer, name: str, *, is_its_own: bool
     ) -> Plan | Fault | Literal[Lookup.HOLD] | None:
-        """What is known of a tool that may be that server's; None where it has none of this name."""
+        """Look a name up at one server; None where that has no such tool."""
         prefix, tool = split_name(name)
         # What is denied by its name stays so, whatever the server will say. A raw name may be another server's.
         if (server.is_settled or (is_its_own and prefix)) and self._is_denied(server, tool):

@@ -122,7 +122,7 @@ MENDING: Final = frozenset(PROPERTY_NAMES)
 
 
 def own_names(schema: dict[str, object]) -> dict[str, str]:
-    """What each property is called by its tool that some form shows by another name, by that name."""
+    """Map each mended name of a property to the tool's own."""
     return {shown: name for name, shown in shown_properties(schema).items()}
 
 
@@ -141,7 +141,7 @@ def render_brief(form: str, tool: Offered, name: str) -> Rendered:
 
 
 def render_terse(form: str, tool: Offered, name: str) -> Rendered:
-    """As `render_brief`, with no more than the types of the input's properties."""
+    """Render a tool as `render_brief` does, with the types of the input's properties alone."""
     brief = as_object(rewrite(tool.input_schema, Notes(), BRIEF), Notes())
     types = {key: types_alone(one) for key, one in properties_of(brief).items()}
     return _in_brief(form, tool, name, {**brief, "properties": types})

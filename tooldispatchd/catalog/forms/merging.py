@@ -56,7 +56,7 @@ def types_of(schema: Schema) -> list[str]:
 
 
 def types_alone(schema: Schema) -> Schema:
-    """A rewritten schema with its types, those of its alternatives and of its items, and nothing else."""
+    """Reduce a rewritten schema to its types and those of its alternatives and items."""
     options = options_of(schema)
     known = all(types_of(option) for option in options)
     types = types_of(schema) or list(dict.fromkeys(kind for option in options for kind in types_of(option) if known))

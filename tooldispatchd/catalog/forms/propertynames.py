@@ -32,7 +32,7 @@ _SIMPLE: Final = frozenset(
 
 
 def shown_properties(schema: Schema) -> dict[str, str]:
-    """Each name of the root's properties that some provider does not take, and what it is shown as: each another."""
+    """Map each name of the root's properties that some provider does not take to a mended one, all distinct."""
     named = dict.fromkeys(_names(schema))
     shown: dict[str, str] = {}
     taken = set(named)
@@ -53,7 +53,7 @@ def shown_properties(schema: Schema) -> dict[str, str]:
 
 
 def with_shown(form: str, schema: Schema, notes: Notes, own: Schema) -> Schema:
-    """The schema with names of properties that the form takes; the same one where it takes all of them.
+    """Give the schema names of properties that the form takes; the same schema where it takes all of them.
 
     It may say less than the tool's `own`, by which the names go.
     """
@@ -68,7 +68,7 @@ def with_shown(form: str, schema: Schema, notes: Notes, own: Schema) -> Schema:
 
 
 def _described(root: Schema, shown: Mapping[str, str]) -> Iterator[tuple[str, object]]:
-    """The properties; each that is renamed is described by its own name too, which the tool's texts may use."""
+    """List the properties; a renamed one is described by its own name too, which the tool's texts may use."""
     for name, one in properties_of(root).items():
         if name in shown and isinstance(one, dict):
             about = one.get("description")
@@ -88,7 +88,7 @@ def _is_simple(schema: Schema) -> bool:
 
 
 def _names(schema: Schema) -> Iterator[str]:
-    """The names of the root's properties, in their order."""
+    """List the names of the root's properties, in their order."""
     waiting: list[object] = [schema]
     left = _MAX_VISITED
     while waiting and left > 0:

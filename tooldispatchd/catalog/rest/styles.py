@@ -54,7 +54,7 @@ def style_of(text: str | None, place: Place) -> ValueStyle:
 
 
 def style_for(name: str, value: object, styles: Mapping[str, str], place: Place) -> ValueStyle:
-    """The style of the parameter `name`. Raises `UnsendableError` where its value would be an entry without a name."""
+    """Find the style of the parameter `name`. Raises `UnsendableError` for an entry without a name."""
     style = style_of(styles.get(name), place)
     if _has_nameless(value, style):
         raise UnsendableError(f"/{escape(name)}", "a field of it has an empty name, and would be sent without one")
@@ -62,7 +62,7 @@ def style_for(name: str, value: object, styles: Mapping[str, str], place: Place)
 
 
 def _has_nameless(value: object, style: ValueStyle) -> bool:
-    """Whether a record that is written as names of their own has a field with the empty name."""
+    """Tell whether a record whose fields become entries has a field with the empty name."""
     is_nested = style.name in {"deepObject", "brackets"}
     if isinstance(value, list):
         return is_nested and any(_has_nameless(each, style) for each in value)

@@ -375,7 +375,7 @@ class Answers:
         return True
 
     def _only_call(self, error: Raw) -> int | None:
-        """The call that an error without an id answers: the only one, unless a notification is not known there."""
+        """Find the call that an error without an id answers: the only one, but for an unknown notification."""
         if error_words(error)[1] == METHOD_NOT_FOUND:
             return None
         calls = [number for number, entry in self.pending.entries() if isinstance(entry, PendingCall)]

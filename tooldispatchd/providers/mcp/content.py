@@ -184,7 +184,7 @@ def _own_error(error: Raw, server: Server) -> Outcome:
 
 
 def _answer_of(result: _Result, tool: McpTool, server: Server, kind: ContentKind, *, is_error: bool) -> Outcome:
-    """The answer that a result is: by the tool's output schema, else what its content says, else its value."""
+    """Make the answer of a result: by the tool's output schema, else of its content, else of its value."""
     structured = None
     if isinstance(result.structured, Raw) and bytes(result.structured) != b"null":
         structured = Answer(_compact(result.structured), is_error)
@@ -212,7 +212,7 @@ def _answer_of(result: _Result, tool: McpTool, server: Server, kind: ContentKind
 
 
 def _listed(content: Raw | UnsetType) -> str:
-    """The content blocks as a compact JSON list, also where there is one block, or a text, in the place of a list."""
+    """Write the content blocks as a compact JSON list; one block or a text becomes a list of one."""
     written = "[]" if isinstance(content, UnsetType) else _compact(content)
     if written.startswith("[") or written == "null":
         return written
@@ -223,14 +223,14 @@ def _listed(content: Raw | UnsetType) -> str:
 
 
 def _mended(listed: str) -> str:
-    """The blocks of a list, with a text block for whatever else stands in the place of one, or of its text."""
+    """Write the blocks of a list, with a text block in the place of whatever is none."""
     if listed == "null" or _texts_in(listed) is not None:
         return listed
     return f"[{','.join(_block(each) for each in _decode_raws(listed) if bytes(each) != b'null')}]"
 
 
 def _block(raw: Raw) -> str:
-    """A block as it is written, or the text block that it stands for: a value, or a text of no type."""
+    """Write a block as it is, or the text block that a value or an untyped text stands for."""
     block = decoded(_decode_block, raw) or _Block()
     kind, said = bytes(block.type or b""), block.text or raw
     is_text = isinstance(block.text, Raw) and bytes(said).startswith(b'"')
@@ -243,14 +243,14 @@ def _block(raw: Raw) -> str:
 
 
 def _is_blank(content: Raw | UnsetType) -> bool:
-    """Whether there are no blocks, or nothing but blank texts."""
+    """Tell whether there are no blocks, or nothing but blank texts."""
     listed = _mended(_listed(content))
     texts = _texts_in(listed)
     return listed in EMPTY or (texts is not None and not any(each.text.strip() for each in texts))
 
 
 def _shown(blocks: Raw | UnsetType, kind: ContentKind, *, is_error: bool) -> Answer:
-    """The content blocks as that kind of content: as JSON the text of a lone text block, else the blocks."""
+    """Make the answer of content blocks: as JSON the text of a lone text block, else the blocks."""
     if kind is ContentKind.JSON and isinstance(blocks, Raw) and (text := _lone_text(blocks)) is not None:
         # Nearly all answers: neither written anew nor read twice.
         return Answer(text, is_error, kind=ContentKind.TEXT)
@@ -314,7 +314,7 @@ def _invalid(why: str) -> Fault:
 
 
 def _texts_in(content: Raw | str) -> list[_Text] | None:
-    """The blocks where all of them are texts."""
+    """Read the blocks where all of them are texts; None else."""
     try:
         texts = _decode_texts(content)
     except DECODE_ERRORS:

@@ -159,7 +159,7 @@ def known(accepted: frozenset[str]) -> str:
 
 
 def _greeting(revision: str, server: Raw | UnsetType, said: Raw | UnsetType, advice: Raw | UnsetType) -> Greeting:
-    """What else it says, of which nothing has to be there: what cannot be read is not."""
+    """Make a greeting of its optional members; an unreadable one is left out."""
     named, instructions = decoded(_decode_server, server), decoded(_decode_text, advice)
     capabilities = decoded(_decode_capabilities, said) or _Capabilities()
     tools = decoded(_decode_tools, capabilities.tools)

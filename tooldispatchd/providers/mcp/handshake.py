@@ -149,7 +149,7 @@ class Handshake:
     # --- lists -------------------------------------------------------------------------------------------------------
 
     async def list_all(self, greeting: Greeting, until: float = math.inf) -> ServerOffer:
-        """Everything that the server offers as tools; a list that is asked for once more ends at the time `until`.
+        """List everything that the server offers as tools; a list that is asked for again ends at the time `until`.
 
         Raises `HandshakeError`, `LinkError`.
         """

@@ -367,7 +367,7 @@ def _ttl_s(ttl_ms: Raw | UnsetType) -> float:
 
 
 def _legible(raw: Raw) -> Raw:
-    """The text with U+FFFD for each byte that is no UTF-8, as of a server that writes another encoding."""
+    """Put U+FFFD in the place of each byte that is no UTF-8, as of a server with another encoding."""
     try:
         str(memoryview(raw), "utf-8")
     except UnicodeDecodeError:
@@ -380,7 +380,7 @@ def _digest(raw: Raw, *, has_headers: bool) -> bytes:
 
 
 def read_tool(_arguments: bytes, payload: bytearray) -> tuple[bytes, bytes]:
-    """The schemas of a listed tool, read and known to compile, or why it cannot be used (a job of a checker)."""
+    """Read the schemas of a listed tool, or tell why it cannot be used (a job of a checker)."""
     try:
         schemas, _ = _read_schemas(_read_entry(Raw(payload)))
     except ToolError as error:
@@ -425,7 +425,7 @@ def _read_entry(raw: Raw) -> _Entry:
 
 
 def _decoded_schema(raw: Raw | UnsetType, field: str) -> object:
-    """What stands there as a schema, None where nothing does. Raises `ToolError`."""
+    """Decode a schema of an entry; None where there is none. Raises `ToolError`."""
     if isinstance(raw, UnsetType):
         return None
     # The compiler has this bound too; it is looked at before the schema is decoded.

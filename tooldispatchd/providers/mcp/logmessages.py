@@ -125,7 +125,7 @@ def log_message(log: BoundLog, event: str, message: Incoming | Outgoing, size: i
 
 
 def beginning_of(line: bytes | bytearray) -> str:
-    """The beginning of a line, for a fault; it ends with a whole word, as half of a secret would not be masked."""
+    """Cut a line for a fault, after a whole word: half of a secret would not be masked."""
     head = bytes(line[:MAX_STRAY_CHARS])
     if len(line) > len(head):
         head = _LAST_WORD.sub(b"", head) + b"..."

@@ -101,7 +101,7 @@ def read_message(line: bytes | bytearray | Raw) -> Incoming | None:
 
 
 def without_mark(text: Text | Raw) -> Raw | None:
-    """The text behind a byte order mark, which some write before UTF-8; None where there is none."""
+    """Take a byte order mark, which some write before UTF-8, off a text; None where there is none."""
     view = memoryview(text)
     return Raw(view[len(BOM_UTF8) :]) if bytes(view[: len(BOM_UTF8)]) == BOM_UTF8 else None
 

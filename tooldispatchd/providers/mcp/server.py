@@ -117,11 +117,11 @@ class ServerOffer(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: Raw = Raw(b"{}")
 
     def tool(self, name: str) -> McpTool | None:
-        """The tool of that name, or of a name of which that is an escape; None where there is none."""
+        """Find a tool by its name or an escape of it; None for none."""
         return self.tools.get(name) or self.tools.get(named_by(name, self.tools) or "")
 
     def why_missing(self, tool: str) -> str:
-        """The end of a sentence that says that a tool is not offered: the reason, where there is one."""
+        """Write the reason why a tool is not offered, as the end of a sentence; empty for none."""
         why = self.left_out.get(tool)
         return "" if why is None else f": {tool} is left out: {why}"
 

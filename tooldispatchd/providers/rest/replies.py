@@ -104,7 +104,7 @@ def _answer(content: bytes, form: str, kind: ContentKind) -> Answer:
 
 
 def _other(body: Body, value: object, form: str, job: ReplyJob) -> object:
-    """What else a body may be: the text that its JSON is, or the JSON in its text; None for nothing else."""
+    """Read a body otherwise: its JSON as a text, or its text as JSON; None where neither can be."""
     if form == "json":
         return None if isinstance(value, str) else text_in(body, job.charset)
     try:
@@ -141,7 +141,7 @@ def encoding_of(body: Body, charset: str | None) -> str:
 
 
 def _read(body: Body, job: ReplyJob) -> _ReadBody:
-    """The value of a body, or of the part of it that is wanted."""
+    """Read the value of a body, or of the part of it that is wanted."""
     media_type = job.media_type
     is_json = media_type.endswith(("/json", "+json"))
     if not body or ((is_json or not media_type) and body.isspace()):

@@ -74,7 +74,7 @@ class ServerStream:
         return False
 
     async def take_whole(self, body: bytes, take: Take) -> bool:
-        """As `follow`, for a response that has been read."""
+        """Take the events of a response that has been read, as `follow` does."""
         return await self._feed(EventStream(self._max_event_bytes), body, take)
 
     async def _feed(self, parser: EventStream, chunk: bytes, take: Take) -> bool:

@@ -1,8 +1,11 @@
 """What a profile takes away, by every spelling under which a tool can be called."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
+from tooldispatchd.catalog.denials import is_spelled, spellings_of
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
 
@@ -83,3 +86,8 @@ def test_an_alias_in_allow_means_its_tool() -> None:
     assert isinstance(catalog, Catalog)
     profile = catalog.profiles["default"]
     assert (profile.tools, [use.server for use in profile.servers]) == (("rm.all",), ["srv"])
+
+
+@given(st.text(st.sampled_from("abZ09_.-/: 查é$*?"), min_size=1, max_size=90))
+def test_each_spelling_of_a_name_stands_for_it(name: str) -> None:
+    assert [each for each in spellings_of(name) if not is_spelled(name, ["other", each])] == []

@@ -7,10 +7,10 @@ import re
 from typing import Final
 
 from tooldispatchd.catalog.forms.rendered import Schema
+from tooldispatchd.catalog.olderdrafts import named_draft
 from tooldispatchd.catalog.pointers import unescape, unescape_fragment
 from tooldispatchd.catalog.schemakeywords import HOLDING, held, subschemas
 
-_NAMED: Final = re.compile(r"draft-0([4-7])/")
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,5}")
 # Words that mean something in 2020-12 and nothing, or something else, in draft 7.
 _NEWER: Final = frozenset(
@@ -28,14 +28,8 @@ REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
 
 def draft_of(schema: Schema) -> int:
-    """The draft that a schema names: 4, 6, 7, 2019 or 2020, the default."""
-    named = schema.get("$schema")
-    if not isinstance(named, str):
-        return 2020
-    old = _NAMED.search(named)
-    if old is not None:
-        return int(old[1])
-    return 2019 if "2019-09" in named else 2020
+    """Read the draft that a schema names, as `named_draft` does; 2020, the default, for no known one."""
+    return named_draft(schema) or 2020
 
 
 def is_short(schema: Schema) -> bool:

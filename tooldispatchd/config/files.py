@@ -114,7 +114,8 @@ def why_exposed(path: str) -> str | None:
 
     Each directory and link on the way is looked at, as sshd does: none may be such as anybody may write (one with the
     sticky bit may, if what is used of it is root's or the daemon's user's), and none may belong to another user than
-    these; but root uses what others own, as it does in a checkout. A group that may write was chosen by the owner.
+    these; but root uses the files of others in directories of their own, as in a checkout. A group that may write was
+    chosen by the owner.
     Raises OSError.
     """
     mode = os.stat(path).st_mode  # noqa: PTH116  # strings are wanted
@@ -130,7 +131,7 @@ def why_exposed(path: str) -> str | None:
             continue
         child = os.path.join(at, name)  # noqa: PTH118  # as above
         entry = os.lstat(child)
-        if (why := _why_replaceable(at, child, entry.st_uid, is_last=not left)) is not None:
+        if (why := _why_replaceable(at, child, entry, is_last=not left)) is not None:
             return why
         if not stat.S_ISLNK(entry.st_mode):
             at = child
@@ -143,14 +144,16 @@ def why_exposed(path: str) -> str | None:
     return None
 
 
-def _why_replaceable(directory: str, child: str, owner: int, *, is_last: bool) -> str | None:
+def _why_replaceable(directory: str, child: str, entry: os.stat_result, *, is_last: bool) -> str | None:
     """Tell why another user could replace an entry of a directory; None where nobody may."""
-    mode = os.stat(directory).st_mode  # noqa: PTH116  # as above
+    holder, owner = os.stat(directory), entry.st_uid  # noqa: PTH116  # as above
+    mode = holder.st_mode
     # A read-only mount, as of a container's configuration, is nobody's to write, whatever its mode.
     is_anybodys = bool(mode & stat.S_IWOTH) and not os.statvfs(directory).f_flag & os.ST_RDONLY
     if is_anybodys and not mode & stat.S_ISVTX:
         which = "its directory" if is_last else directory
         return f"anybody may put another file in its place: {which} has mode {stat.S_IMODE(mode):04o}"
-    if owner in {0, os.geteuid()} or (os.geteuid() == 0 and not is_anybodys):
+    is_in_its_own = stat.S_ISDIR(entry.st_mode) or owner == holder.st_uid
+    if owner in {0, os.geteuid()} or (os.geteuid() == 0 and is_in_its_own and not is_anybodys):
         return None
     return f"{child} belongs to another user (uid {owner})"

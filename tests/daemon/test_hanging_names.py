@@ -35,7 +35,11 @@ url = "http://far.example.com/mcp"
 private = true
 [mcp.public]
 url = "https://other.example.com/mcp"
+[limits]
+mcp_opening = 200
 """
+# More than trio has threads for, by default 40, of which each waits for a name.
+MORE: Final = "".join(f'[mcp.n{n}]\nurl = "http://n{n}.example.com/mcp"\nprivate = true\n' for n in range(60))
 TEARDOWN_S: Final = 6.0
 
 
@@ -43,7 +47,7 @@ TEARDOWN_S: Final = 6.0
 def daemon_without_names(directory: Path) -> Iterator[Daemon]:
     """A daemon all of whose look-ups hang."""
     file, path, log, resolver = (directory / name for name in ("config.toml", "dispatch.sock", "log", "resolv.conf"))
-    file.write_text(CONFIG)
+    file.write_text(CONFIG + MORE)
     resolver.write_text(RESOLVER)
     begin = [*UNSHARE, sys.executable, "-c", WITH_SILENT_NAMES, str(resolver)]
     tried = subprocess.run([*begin, "/bin/true"], capture_output=True, text=True, check=False)

@@ -90,3 +90,22 @@ def test_servers_that_never_answer_hold_up_no_other_agent_s(tmp_path: Path, shar
         greedy.say({"__port": "hello", "profile": "hanging"})
         until(lambda: len(daemon.running("silent")) == 6)
         assert other.hello("default")["__port"] == "ready"
+
+
+def test_servers_of_all_agents_of_one_channel_are_bounded_and_no_other_channels(tmp_path: Path) -> None:
+    config = f"[limits]\nmcp_processes = 2\n{server('own', 'echo')}"
+
+    def asked(channel: Agent, name: str) -> dict[str, object]:
+        channel.say({"__port": "hello", "profile": "default", "agent": name})
+        assert channel.hear()["__port"] == "ready"
+        return channel.ask("own:echo", {}, agent=name)
+
+    with daemon_on(tmp_path, config) as daemon, daemon.agent() as many, daemon.agent() as other:
+        for name in ("a", "b"):
+            assert not asked(many, name)["is_error"]
+        refused = json.loads(str(asked(many, "c")["content"]))
+        assert (refused["error"], refused["what"], refused["limit"]) == ("server_unavailable", "mcp_processes", 2)
+        assert not asked(other, "c")["is_error"]
+        many.say({"__port": "bye", "agent": "a"})
+        assert many.hear()["__port"] == "bye"
+        assert not asked(many, "d")["is_error"]

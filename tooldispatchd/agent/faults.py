@@ -25,6 +25,7 @@ TOO_MANY: Final = {
     "connections": "channels at once",
     "in_flight_bytes": "bytes in the inputs of this agent's calls",
     "lines_per_s": "lines a second on one channel",
+    "mcp_processes": "processes of MCP servers of one channel, or user, at once",
     "sessions": "sessions at once",
     "sessions_per_uid": "sessions, or channels, of one user at once",
 }

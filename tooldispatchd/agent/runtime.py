@@ -182,6 +182,8 @@ class DaemonState:
         self.flights: Final[Flights[Call, tuple[Outcome, float]]] = Flights()
         # The daemon's own user, or root, could stop it anyway: their sessions are not bounded one by one.
         self.open_sessions: Final = Census({uid, 0})
+        # Processes of servers by the `gate_key` of the channel that has them.
+        self.servers: Final = Census()
         self.budgets: Final = IdleBudgets()
         # By user, for the log; and by program, whose next channels wait.
         self.refusals: Final = Refusals()

@@ -1,41 +1,41 @@
-"""How many sessions each user has open; pure bookkeeping."""
+"""How many sessions each user has open, or processes each channel; pure bookkeeping."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 
 class Census:
-    """Sessions by the uid of who opened them; users at `home` are not bounded one by one."""
+    """Sessions by the uid of who opened them, or processes by channel; owners at `home` are not bounded one by one."""
 
-    __slots__ = ("_by_uid", "_home", "total")
+    __slots__ = ("_by_owner", "_home", "total")
 
-    def __init__(self, home: Iterable[int]) -> None:
+    def __init__(self, home: Iterable[Hashable] = ()) -> None:
         self._home = frozenset(home)
-        self._by_uid: dict[int, int] = {}
+        self._by_owner: dict[Hashable, int] = {}
         self.total = 0
 
-    def is_at_home(self, uid: int) -> bool:
+    def is_at_home(self, owner: Hashable) -> bool:
         """Whether this user is not bounded."""
-        return uid in self._home
+        return owner in self._home
 
-    def is_full_for(self, uid: int, limit: int) -> bool:
+    def is_full_for(self, owner: Hashable, limit: int) -> bool:
         """Whether this user may open no more than there are."""
-        return uid not in self._home and self._by_uid.get(uid, 0) >= limit
+        return owner not in self._home and self._by_owner.get(owner, 0) >= limit
 
     @property
     def most(self) -> int:
         """How many the user has who has most of those that are bounded."""
-        return max((number for uid, number in self._by_uid.items() if uid not in self._home), default=0)
+        return max((number for owner, number in self._by_owner.items() if owner not in self._home), default=0)
 
-    def enter(self, uid: int) -> None:
+    def enter(self, owner: Hashable) -> None:
         """Count a session of the user."""
-        self._by_uid[uid] = self._by_uid.get(uid, 0) + 1
+        self._by_owner[owner] = self._by_owner.get(owner, 0) + 1
         self.total += 1
 
-    def leave(self, uid: int) -> None:
+    def leave(self, owner: Hashable) -> None:
         """A session of the user has closed; raises `KeyError` where there is none."""
-        left = self._by_uid[uid] - 1
+        left = self._by_owner[owner] - 1
         self.total -= 1
         if left:
-            self._by_uid[uid] = left
+            self._by_owner[owner] = left
         else:
-            del self._by_uid[uid]
+            del self._by_owner[owner]

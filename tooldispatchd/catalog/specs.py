@@ -111,6 +111,9 @@ class LimitsSpec(Spec, frozen=True, kw_only=True):
     wait for each other."""
     mcp_opening: Count = 16
     """MCP servers that start at once in the whole daemon. Each start is a burst of CPU."""
+    mcp_processes: Count = 256
+    """Processes of MCP servers at once for all agents of one channel, or of one user that is neither the daemon's own
+    nor root; a server over it is unavailable. Shared ones do not count. By default as many as calls of an agent."""
     out_buffer_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 1 * MIB
     """Unread answers of one channel before its requests are no longer read. The default is many times what a socket
     holds."""

@@ -4,17 +4,18 @@ A server is there because the profile offers its tools, or because a declared to
 kept once either way, by the session itself or for all that share it. One that is switched off settles at once.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Final, Protocol
 
-from tooldispatchd.agent.faults import without_secrets
+from tooldispatchd.agent.faults import too_many, without_secrets
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.programs.confining import program_of_server
 from tooldispatchd.agent.programs.programs import Housed, Program
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.notes import ServerNotes
 from tooldispatchd.agent.tools.sharing import View
+from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.catalog.catalog import Catalog
@@ -382,6 +383,32 @@ class Servers:
         return any(server.is_unnamed and not server.is_settled for server in self)
 
 
+class ServerPlace:
+    """The place of one process among the `limit` that its channel, or its user, may have."""
+
+    __slots__ = ("_census", "_is_taken", "_key", "_limit")
+
+    def __init__(self, census: Census, key: Hashable, limit: int) -> None:
+        self._census = census
+        self._key = key
+        self._limit = limit
+        self._is_taken = False
+
+    def take(self) -> Fault | None:
+        """Count the process; the reason why it must not start, where there is one."""
+        if self._census.is_full_for(self._key, self._limit):
+            return too_many("mcp_processes", self._limit)
+        self._census.enter(self._key)
+        self._is_taken = True
+        return None
+
+    def leave(self) -> None:
+        """Count it no more. Idempotent."""
+        if self._is_taken:
+            self._is_taken = False
+            self._census.leave(self._key)
+
+
 class Once:
     """Acts when it is called first, and holds nothing from then on: who may call it lives for longer."""
 
@@ -417,10 +444,14 @@ def open_keeper(
     services, state = runtime.services, runtime.state
     house = None if program is None or program.policy is None else partial(Housed, services.programs, program)
 
+    # Of a shared one there is one process, whoever needs it.
+    limit = runtime.setup.limits.mcp_processes
+    place = None if agent is NOBODY else partial(ServerPlace, state.servers, turns[0], limit)
+
     def connect(changed: Callable[[], None]) -> Connection:
         return Connection(
             server,
-            way=way_to(server, services.family, services.accounts, house),
+            way=way_to(server, services.family, services.accounts, house, place),
             eras=services.sharing.eras,
             unavailable=state.unavailable,
             opening=services.opening.of(turns),

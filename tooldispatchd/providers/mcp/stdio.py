@@ -25,6 +25,7 @@ from tooldispatchd.providers.mcp.link import MAX_QUEUED_BYTES, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.backlog import Backlog
+from tooldispatchd.wire.faults import Fault
 
 # A process's descriptors close microseconds before its exit can be seen; the exit is the better reason to give.
 EXIT_NOTICE_S: Final = 0.02
@@ -43,6 +44,16 @@ class Housing(Protocol):
 
     async def clear(self) -> None:
         """Leave nothing of it, when the child is dead or was never started. Bounds itself."""
+
+
+class ChildPlace(Protocol):
+    """The place of one child among those that there may be."""
+
+    def take(self) -> Fault | None:
+        """Have the place; why there is none, where there is none."""
+
+    def leave(self) -> None:
+        """Give it back. Idempotent."""
 
 
 class Pipes(ChildPipes):
@@ -124,16 +135,24 @@ class StdioWay:
     is_http = False
     may_probe = True
 
-    def __init__(self, server: Server, family: Family, house: Callable[[], Housing] | None = None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        family: Family,
+        house: Callable[[], Housing] | None = None,
+        place: Callable[[], ChildPlace] | None = None,
+    ) -> None:
         self.origin: Hashable = (server.argv, server.cwd)
         self.close_s = server.polite_s + server.term_s + KILL_S + (0 if house is None else CLEAR_S)
         self._house = house
+        self._place = place
         self._server = server
         self._family = family
 
     def link(self, inbox: Inbox, nursery: trio.Nursery | None) -> "StdioLink":  # noqa: ARG002  # it needs no tasks
         """A new link, not yet opened."""
-        return StdioLink(self._server, self._family, inbox, None if self._house is None else self._house())
+        housing = None if self._house is None else self._house()
+        return StdioLink(self._server, self._family, inbox, housing, None if self._place is None else self._place())
 
     def older(self) -> None:
         """There is no other way to speak to a child."""
@@ -143,13 +162,21 @@ class StdioWay:
 class StdioLink:
     """One run of the server's command."""
 
-    __slots__ = ("_child", "_exit", "_family", "_housing", "_inbox", "_pipes", "_server", "_tail", "dialect")
+    __slots__ = ("_child", "_exit", "_family", "_housing", "_inbox", "_pipes", "_place", "_server", "_tail", "dialect")
 
-    def __init__(self, server: Server, family: Family, inbox: Inbox, housing: Housing | None = None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        family: Family,
+        inbox: Inbox,
+        housing: Housing | None = None,
+        place: ChildPlace | None = None,
+    ) -> None:
         self.dialect: Dialect | None = None
         self._server = server
         self._family = family
         self._housing = housing
+        self._place = place
         self._inbox = inbox
         self._child: Child | None = None
         self._pipes: Pipes | None = None
@@ -159,6 +186,9 @@ class StdioLink:
     async def open(self) -> None:
         """Spawn. Raises `LinkError`."""
         server = self._server
+        refusal = None if self._place is None else self._place.take()
+        if refusal is not None:
+            raise LinkError(refusal.detail, refusal.extras)
         try:
             if self._housing is None:
                 self._child = self._family.spawn(
@@ -258,6 +288,8 @@ class StdioLink:
                     self._exit = await child.stop(polite_s=self._server.polite_s, term_s=self._server.term_s)
                     nursery.cancel_scope.cancel()
         finally:
+            if self._place is not None:
+                self._place.leave()
             if pipes is not None:
                 self._tail = self.stderr_tail
                 self._pipes = None

@@ -11,15 +11,22 @@ from tooldispatchd.children.family import Family
 from tooldispatchd.http.reach import Reach
 from tooldispatchd.providers.mcp.link import Authorizers, Transport
 from tooldispatchd.providers.mcp.server import Server
-from tooldispatchd.providers.mcp.stdio import Housing, StdioWay
+from tooldispatchd.providers.mcp.stdio import ChildPlace, Housing, StdioWay
 
 
 def way_to(
-    server: Server, family: Family, authorizers: Authorizers | None = None, house: Callable[[], Housing] | None = None
+    server: Server,
+    family: Family,
+    authorizers: Authorizers | None = None,
+    house: Callable[[], Housing] | None = None,
+    place: Callable[[], ChildPlace] | None = None,
 ) -> Transport:
-    """The way to `server`. Children are spawned in `family`, or by what `house` makes; tokens come of `authorizers`."""
+    """The way to `server`. Children are spawned in `family`, or by what `house` makes; tokens come of `authorizers`.
+
+    Each child takes a `place` first.
+    """
     reach = server.reach
-    return StdioWay(server, family, house) if reach is None else url_way(server, reach, authorizers)
+    return StdioWay(server, family, house, place) if reach is None else url_way(server, reach, authorizers)
 
 
 def url_way(server: Server, reach: Reach, authorizers: Authorizers | None = None) -> Transport:

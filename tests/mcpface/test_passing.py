@@ -160,3 +160,53 @@ def test_without_servers_lists_are_empty() -> None:
     listed, read = stage.told()
     assert listed["result"] == {"resources": []}
     assert read["error"]["code"] == -32002
+
+
+SKILLS = "io.modelcontextprotocol/skills"
+UI = "io.modelcontextprotocol/ui"
+SKILLED: list[dict[str, Any]] = [
+    {"server": "a", "prefix": "a", "capabilities": {"resources": {}, "extensions": {UI: {}}}},
+    {"server": "b", "prefix": "b", "capabilities": {"resources": {}, "extensions": {SKILLS: {}}}},
+    {"server": "c", "prefix": "c", "capabilities": {"resources": {}, "extensions": {SKILLS: {"directoryRead": True}}}},
+]
+
+
+def test_extensions_of_servers_are_declared_to_clients_that_know_them() -> None:
+    stage = Stage()
+    stage.stateless("server/discover")
+    stage.ready(servers=SKILLED)
+    assert stage.told()[0]["result"]["capabilities"]["extensions"] == {UI: {}, SKILLS: {"directoryRead": True}}
+    older = Stage().open(servers=SKILLED)
+    assert older["result"]["capabilities"]["extensions"] == {UI: {}}
+
+
+def test_a_skill_is_got_where_it_was_listed() -> None:
+    stage = Stage()
+    stage.stateless("skills/list")
+    stage.ready(servers=SKILLED)
+    for server, uri in (("b", "skill://x/SKILL.md"), ("c", "skill://y/SKILL.md")):
+        (line,) = stage.lines()
+        assert line["name"] == f"{server}!skills/list"
+        stage.answer(line, json.dumps({"skills": [{"uri": uri}], "ttlMs": 9, "cacheScope": "public"}))
+    result = stage.told()[0]["result"]
+    assert [skill["uri"] for skill in result["skills"]] == ["skill://x/SKILL.md", "skill://y/SKILL.md"]
+    assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
+    stage.stateless("skills/get", {"uri": "skill://y/SKILL.md"})
+    (line,) = stage.lines()
+    assert (line["name"], line["input"]) == ("c!skills/get", {"uri": "skill://y/SKILL.md"})
+    stage.answer(line, '{"skill":{"uri":"skill://y/SKILL.md"}}')
+    assert stage.told()[0]["result"]["skill"] == {"uri": "skill://y/SKILL.md"}
+
+
+def test_a_directory_is_read_on_at_the_cursor_of_its_server() -> None:
+    stage = Stage()
+    stage.stateless("resources/directory/read", {"uri": "skill://x", "cursor": "2"})
+    stage.ready(servers=SKILLED)
+    for server in ("b", "c"):
+        (line,) = stage.lines()
+        assert (line["name"], line["input"]) == (
+            f"{server}!resources/directory/read",
+            {"uri": "skill://x", "cursor": "2"},
+        )
+        stage.answer(line, '{"code":-32602,"message":"none"}', is_error=True)
+    assert stage.told()[0]["error"] == {"code": -32602, "message": "none"}

@@ -14,7 +14,8 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
 
     `name` is the canonical one (a declared name, or `prefix:tool`). `input_schema` is an object's always: another
     input stands wrapped in it as `{"input": …}`. `output_schema` is None where the tool has none; `annotations` are a
-    server's own words about its tool. `hint` is a line for the system prompt, `doc` the text that `info` gives.
+    server's own words about its tool, `icons` and `meta` (`_meta`) what it says to clients that show it.
+    `hint` is a line for the system prompt, `doc` the text that `info` gives.
     `tags` are words by which it is chosen. `unenforced` are the keys that bound its program and that the machine cannot
     enforce.
     """
@@ -25,6 +26,8 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     input_schema: dict[str, object]
     output_schema: dict[str, object] | None = None
     annotations: Raw | None = None
+    icons: Raw | None = None
+    meta: Raw | None = None
     hint: str | None = None
     doc: str | None = None
     tags: tuple[str, ...] = ()
@@ -42,12 +45,17 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def annotations_in(said: Raw | None) -> dict[str, object]:
-    """What a server says about its tool, in JSON that has been scanned and never read; nothing where that is none."""
-    try:
-        found = None if said is None else msgspec.json.decode(said)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
+    """Read what a server says about its tool; nothing where that is no object."""
+    found = read_words(said)
     return found if isinstance(found, dict) else {}
+
+
+def read_words(said: Raw | None) -> object:
+    """Read JSON of a server that has been scanned alone; None where it cannot be read."""
+    try:
+        return None if said is None else msgspec.json.decode(said)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 # In these objects the keys are names, not keywords; in the others below nothing is a schema.

@@ -24,6 +24,8 @@ class ListedTool(msgspec.Struct, omit_defaults=True, rename="camel"):
     output_schema: Raw | UnsetType = UNSET
     annotations: Raw | UnsetType = UNSET
     execution: Raw | UnsetType = UNSET
+    icons: Raw | UnsetType = UNSET
+    meta: Raw | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
 class _RootType(msgspec.Struct):
@@ -43,7 +45,9 @@ def listed_tool(raw: Raw, revision: Revision) -> ListedTool | None:
     except UNREADABLE:
         return None
     if not revision.has_structure:
-        tool.title = UNSET
+        tool.title = tool.meta = UNSET
+    if not revision.has_icons:
+        tool.icons = UNSET
     if not revision.has_structure or not (is_object or revision.is_stateless):
         tool.output_schema = UNSET
     if not revision.has_annotations:

@@ -45,7 +45,9 @@ SERVER: Final = {"name": "tooldispatchd", "title": "tooldispatchd", "version": V
 # Lists are one session's, and we are told of changes: a client is to ask again.
 _NO_CACHE: Final = {"ttlMs": 0, "cacheScope": "private"}
 _LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
-_CACHEABLE: Final = frozenset({*_LISTS, "server/discover", "resources/read"})
+_CACHEABLE: Final = frozenset(
+    {*_LISTS, "server/discover", "resources/read", "resources/directory/read", "skills/list", "skills/get"}
+)
 _NO_PARAMS: Final = Raw(b"{}")
 _NO_META: Final[Mapping[str, object]] = {}
 

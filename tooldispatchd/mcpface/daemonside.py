@@ -22,6 +22,7 @@ from tooldispatchd.mcpface.jsonrpc import UNAVAILABLE, UNREADABLE, members
 AGENT: Final = "mcp"
 # In bytes: more than any answer has.
 _WHOLE: Final = 1 << 40
+_read_extensions: Final = msgspec.json.Decoder(dict[str, dict[str, object]]).decode
 
 
 class PassedServer(msgspec.Struct, frozen=True):
@@ -30,6 +31,14 @@ class PassedServer(msgspec.Struct, frozen=True):
     server: str
     prefix: str
     capabilities: dict[str, Raw]
+
+    @property
+    def extensions(self) -> dict[str, dict[str, object]]:
+        """What it says of each extension that it has; empty where that cannot be read."""
+        try:
+            return _read_extensions(self.capabilities.get("extensions", b"{}"))
+        except UNREADABLE:
+            return {}
 
 
 class DaemonLine(msgspec.Struct):

@@ -74,6 +74,9 @@ class Face:
             "resources/read": _Method(self._passing.read),
             "resources/subscribe": _Method(self._passing.read, until=handshake),
             "resources/unsubscribe": _Method(self._passing.read, until=handshake),
+            "resources/directory/read": _Method(self._passing.read, since=newest),
+            "skills/list": _Method(self._passing.show, since=newest),
+            "skills/get": _Method(self._passing.read, since=newest),
             "prompts/list": _Method(self._passing.show),
             "prompts/get": _Method(self._passing.prompt),
             "completion/complete": _Method(self._passing.complete),
@@ -243,6 +246,9 @@ class Face:
             told["logging"] = {}
         if self._tasks.are_there and request.revision.has_tasks:
             told["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        extensions = self._passing.extensions(request.revision)
         if self._tasks.are_there and request.revision.is_stateless:
-            told["extensions"] = {TASKS_EXTENSION: {}}
+            extensions[TASKS_EXTENSION] = {}
+        if extensions:
+            told["extensions"] = extensions
         return told

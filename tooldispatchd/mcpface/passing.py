@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, UnsetType
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import Continuation, DaemonLine, DaemonSide, PassedServer, fault_of
 from tooldispatchd.mcpface.jsonrpc import INTERNAL, METHOD_UNKNOWN, UNREADABLE, WRONG_PARAMS, members
-from tooldispatchd.mcpface.revisions import SERVER_INFO
+from tooldispatchd.mcpface.revisions import SERVER_INFO, SKILLS_EXTENSION, Revision
 from tooldispatchd.mcpface.toolcalls import MAX_PAGE_BYTES, page_start, write_cursor
 
 # Pages of servers that make one of ours: small ones are put together, since some clients read only the first.
@@ -30,7 +30,10 @@ _LISTS: Final = {
     "resources/list": ("resources", "uri", "resources"),
     "resources/templates/list": ("resourceTemplates", "uriTemplate", "resources"),
     "prompts/list": ("prompts", "name", "prompts"),
+    "skills/list": ("skills", "uri", SKILLS_EXTENSION),
 }
+DIRECTORY: Final = "resources/directory/read"
+_OF_SKILLS: Final = ("skills/get", DIRECTORY)
 # Members of a result of the stateless revision, which are the face's own to say.
 _OURS: Final = ("resultType", "ttlMs", "cacheScope")
 
@@ -70,8 +73,17 @@ class Passing:
         self._homes: dict[str, str] = {}
 
     def having(self, capability: str) -> list[PassedServer]:
-        """The servers that have it."""
-        return [one for one in self._daemon.servers if capability in one.capabilities]
+        """The servers that have a capability, or an extension."""
+        return [one for one in self._daemon.servers if capability in one.capabilities or capability in one.extensions]
+
+    def extensions(self, revision: Revision) -> dict[str, dict[str, object]]:
+        """The extensions of the servers, with all that any of them says of each; skills are of the stateless one."""
+        told: dict[str, dict[str, object]] = {}
+        for name, said in ((name, said) for one in self._daemon.servers for name, said in one.extensions.items()):
+            if revision.is_stateless or (revision.has_icons and name != SKILLS_EXTENSION):
+                # One that reads directories is enough: each request is tried where it may succeed.
+                told[name] = told.get(name, {}) | {key: value for key, value in said.items() if value is not False}
+        return told
 
     def show(self, request: ClientRequest) -> None:
         """Answer with a page of a list."""
@@ -80,12 +92,14 @@ class Passing:
             self._go_on(request, _Listing(self.having(_LISTS[request.method][2]), *start))
 
     def read(self, request: ClientRequest) -> None:
-        """`resources/read`, `subscribe` and `unsubscribe`: what a URI names."""
+        """`resources/read`, `subscribe` and `unsubscribe`, and those of skills: what a URI names."""
         uri = request.params.uri
         if uri is None:
             self._client.fail(request, WRONG_PARAMS, f"{request.method} names a uri")
-        elif candidates := self.homes_of(uri):
-            self._try(request, candidates)
+        elif candidates := self.homes_of(uri, SKILLS_EXTENSION if request.method in _OF_SKILLS else "resources"):
+            # Only a directory has pages; their cursors are those of the server that has it.
+            page = {"cursor": request.params.cursor} if request.method == DIRECTORY and request.params.cursor else {}
+            self._try(request, [(server, params | page) for server, params in candidates])
         else:
             self._client.fail(request, request.revision.not_found, "there is no such resource", {"uri": uri})
 
@@ -120,9 +134,9 @@ class Passing:
             self.tell("logging/setLevel", [(server, {"level": request.params.level})])
         self._client.answer(request, {})
 
-    def homes_of(self, uri: str) -> Candidates:
+    def homes_of(self, uri: str, capability: str = "resources") -> Candidates:
         """The servers that may have that resource: the one that listed it, or all."""
-        servers = self.having("resources")
+        servers = self.having(capability)
         home = [one for one in servers if one.server == self._homes.get(uri)]
         return [(one, {"uri": uri}) for one in home or servers]
 

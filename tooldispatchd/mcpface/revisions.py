@@ -15,8 +15,10 @@ class Revision(msgspec.Struct, frozen=True):
     has_messages_of_progress: bool = True
     has_batches: bool = False
     has_structure: bool = True
-    """`structuredContent` and `outputSchema`, `title`, `resource_link` and `_meta` of parts."""
+    """`structuredContent` and `outputSchema`, `title`, `resource_link` and `_meta` of parts and tools."""
     has_elicitation: bool = True
+    has_icons: bool = True
+    """Icons of tools, and extensions of servers."""
     has_tasks: bool = False
     """The experimental ones of the handshake."""
     not_found: int = -32002
@@ -32,9 +34,10 @@ R2024_11: Final = Revision(
     has_messages_of_progress=False,
     has_structure=False,
     has_elicitation=False,
+    has_icons=False,
 )
-R2025_03: Final = Revision("2025-03-26", has_batches=True, has_structure=False, has_elicitation=False)
-R2025_06: Final = Revision("2025-06-18")
+R2025_03: Final = Revision("2025-03-26", has_batches=True, has_structure=False, has_elicitation=False, has_icons=False)
+R2025_06: Final = Revision("2025-06-18", has_icons=False)
 R2025_11: Final = Revision("2025-11-25", has_tasks=True)
 R2026_07: Final = Revision("2026-07-28", not_found=-32602, is_stateless=True)
 
@@ -46,6 +49,7 @@ TASKS_EXTENSION: Final = f"{_PREFIX}tasks"
 RELATED_TASK: Final = f"{_PREFIX}related-task"
 SUBSCRIPTION: Final = f"{_PREFIX}subscriptionId"
 SERVER_INFO: Final = f"{_PREFIX}serverInfo"
+SKILLS_EXTENSION: Final = f"{_PREFIX}skills"
 
 
 class ClientOffer(msgspec.Struct, rename="camel"):

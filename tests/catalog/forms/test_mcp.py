@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from msgspec import Raw
 
@@ -40,3 +42,17 @@ def test_a_root_to_which_a_part_may_refer_gets_no_type_but_is_left_open(referenc
     shown = render_mcp(tool, "t")
     assert shown.entry["inputSchema"] == {"type": "object"}
     assert shown.notes == ("any object may stand at the root but is not described: it refers to itself, or is long",)
+
+
+def test_icons_and_meta_are_shown_as_the_server_wrote_them() -> None:
+    meta, icons = {"ui": {"resourceUri": "ui://clock"}}, [{"src": "data:,"}]
+    said_meta, said_icons = Raw(json.dumps(meta).encode()), Raw(json.dumps(icons).encode())
+    tool = Offered(name="t", input_schema={"type": "object"}, meta=said_meta, icons=said_icons)
+    entry = render_mcp(tool, "t").entry
+    assert (entry["_meta"], entry["icons"]) == (meta, icons)
+
+
+@pytest.mark.parametrize("said", [b"1", b'"x"', b"null", b'["\xff"]'])
+def test_meta_and_icons_of_another_type_are_left_out(said: bytes) -> None:
+    tool = Offered(name="t", input_schema={"type": "object"}, meta=Raw(said), icons=Raw(said))
+    assert not {"_meta", "icons"} & render_mcp(tool, "t").entry.keys()

@@ -224,10 +224,16 @@ async def test_a_schema_that_unfolds_to_too_much_disables_its_tool() -> None:
 async def test_what_people_read_of_a_tool_is_bounded() -> None:
     listing = Listing(SERVER, SHARE, IN_PLACE)
     await listing.add(
-        listed("search", title="x" * 5000, description="y" * 100_000, annotations={"title": "z" * 20_000})
+        listed(
+            "search",
+            title="x" * 5000,
+            description="y" * 100_000,
+            annotations={"title": "z" * 20_000},
+            icons=["i" * 70_000],
+        )
     )
     tool = listing.tools["search"]
-    assert (tool.title, len(tool.description), tool.annotations) == ("x" * 1024, 65_536, None)
+    assert (tool.title, len(tool.description), tool.annotations, tool.icons) == ("x" * 1024, 65_536, None, None)
 
 
 async def test_what_is_not_known_of_an_entry_is_ignored() -> None:

@@ -378,6 +378,8 @@ def listed_plan(
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
         annotations=tool.annotations,
+        icons=tool.icons,
+        meta=tool.meta,
         tags=tags,
         unenforced=unenforced,
     )
@@ -414,6 +416,8 @@ def declared_mcp_plan(
         input_schema=tool.input_schema if is_listed else declared.input_schema,
         output_schema=tool.output_schema,
         annotations=tool.annotations,
+        icons=tool.icons,
+        meta=tool.meta,
         hint=spec.hint,
         doc=spec.doc,
         tags=tags,

@@ -33,6 +33,9 @@ _INPUTS: Final = {
     "prompts/list": _ANYTHING,
     "prompts/get": _ANYTHING,
     "completion/complete": _ANYTHING,
+    "skills/list": _ANYTHING,
+    "skills/get": _ANYTHING,
+    "resources/directory/read": _ANYTHING,
     SET_LEVEL: _LEVEL,
 }
 METHODS: Final = {

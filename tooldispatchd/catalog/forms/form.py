@@ -14,7 +14,7 @@ from tooldispatchd.catalog.forms.propertynames import PROPERTY_NAMES, shown_prop
 from tooldispatchd.catalog.forms.rendered import MAX_NOTES, Notes, Rendered
 from tooldispatchd.catalog.forms.rewriting import Allowance, rewrite
 from tooldispatchd.catalog.names import is_plain, split_name
-from tooldispatchd.catalog.offered import Offered, annotations_in, is_object
+from tooldispatchd.catalog.offered import Offered, annotations_in, is_object, read_words
 from tooldispatchd.catalog.problems import cut
 from tooldispatchd.catalog.schemakeywords import subschemas
 
@@ -37,7 +37,7 @@ _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorld
 
 
 def render_mcp(tool: Offered, name: str) -> Rendered:
-    """`{name, title?, description, inputSchema, outputSchema?, annotations?}`, as the specification's `Tool` has it.
+    """Show a tool as the specification's `Tool` is, with `icons` and `_meta` as its server wrote them.
 
     MCP wants `type: object` at both roots: it is added to an input's, and another output's schema is left out.
     """
@@ -61,6 +61,11 @@ def render_mcp(tool: Offered, name: str) -> Rendered:
     annotations = _annotations(tool.annotations)
     if annotations:
         entry["annotations"] = annotations
+    icons, meta = read_words(tool.icons), read_words(tool.meta)
+    if isinstance(icons, list):
+        entry["icons"] = icons
+    if isinstance(meta, dict):
+        entry["_meta"] = meta
     return Rendered(entry, notes.phrases())
 
 
@@ -167,6 +172,8 @@ def render_open(form: str, tool: Offered, name: str) -> Rendered:
         input_schema={"type": "object", "properties": {}},
         output_schema=None,
         annotations=None,
+        icons=None,
+        meta=None,
     )
     return Rendered(_RENDERERS[form](_named(form, bare), name).entry, (NOT_DESCRIBED,))
 

@@ -38,6 +38,10 @@ MAX_REVISION_CHARS: Final = 40
 _COMPLETE: Final = frozenset({b'"complete"', b"null"})
 _NO: Final = frozenset({b"null", b"false"})
 
+SKILLS: Final = "io.modelcontextprotocol/skills"
+# Those that need nothing of the daemon but to pass.
+EXTENSIONS: Final = ("io.modelcontextprotocol/ui", SKILLS)
+
 
 class Greeting(msgspec.Struct, frozen=True):
     """A server's description of itself; `has_…` is whether it declared that capability.
@@ -62,6 +66,7 @@ class _Capabilities(msgspec.Struct):
     prompts: Raw | UnsetType = UNSET
     logging: Raw | UnsetType = UNSET
     completions: Raw | UnsetType = UNSET
+    extensions: Raw | UnsetType = UNSET
 
 
 class _ToolsCapability(msgspec.Struct):
@@ -179,11 +184,15 @@ def _besides_tools(said: _Capabilities) -> Raw:
     """What the server has besides tools, as an object of objects."""
     members = {"resources": said.resources, "prompts": said.prompts}
     members |= {"completions": said.completions, "logging": said.logging}
-    kept = {
+    kept: dict[str, object] = {
         name: decoded(_decode_object, value, MAX_CAPABILITY_BYTES) or {}
         for name, value in members.items()
         if _has(value)
     }
+    said_of = decoded(_decode_object, said.extensions, MAX_CAPABILITY_BYTES) or {}
+    extensions = {name: value for name in EXTENSIONS if isinstance(value := said_of.get(name), dict)}
+    if extensions:
+        kept["extensions"] = extensions
     return _shared(msgspec.json.encode(kept))
 
 

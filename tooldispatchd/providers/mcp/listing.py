@@ -54,6 +54,8 @@ MAX_DESCRIPTION_CHARS: Final = 64 * 1024
 # A name for people, and four yes or no about the tool with a title of their own: longer annotations are something else.
 MAX_TITLE_CHARS: Final = 1024
 MAX_ANNOTATIONS_BYTES: Final = 16 * 1024
+# Icons may be pictures as `data:` URIs; `_meta` names a page of an app.
+MAX_META_BYTES: Final = 64 * 1024
 # Warnings go into `ready`; a server with a thousand bad names has one problem, not a thousand.
 MAX_WARNINGS: Final = 20
 # A list that a server calls good for longer is asked for once a day all the same.
@@ -92,6 +94,8 @@ class _Listed(msgspec.Struct):
     output_schema: Raw | UnsetType = msgspec.field(default=UNSET, name="outputSchema")
     annotations: Raw | UnsetType = UNSET
     execution: Raw | UnsetType = UNSET
+    icons: Raw | UnsetType = UNSET
+    meta: Raw | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
 class _Schemas(msgspec.Struct):
@@ -489,10 +493,6 @@ def _make_tool(
         params = read_param_headers(source.shown) if has_headers else ()
     except ParamHeaderError as error:
         raise ToolError(f"its {error.where} {error.why}") from error
-    annotations: Raw | None = None
-    if not isinstance(listed.annotations, UnsetType) and len(listed.annotations) <= MAX_ANNOTATIONS_BYTES:
-        # A copy, because a slice would hold the whole page in memory.
-        annotations = listed.annotations.copy()
     # What is spelt otherwise for a model is still known by its own name to people.
     said = listed.title if isinstance(listed.title, str) else ""
     title = said or (None if is_plain(listed.name) else listed.name)
@@ -502,9 +502,16 @@ def _make_tool(
         description=listed.description[:MAX_DESCRIPTION_CHARS] if isinstance(listed.description, str) else "",
         input_schema=source.shown,
         output_schema=None if target is None else target.shown,
-        annotations=annotations,
+        annotations=_kept(listed.annotations, MAX_ANNOTATIONS_BYTES),
+        icons=_kept(listed.icons, MAX_META_BYTES),
+        meta=_kept(listed.meta, MAX_META_BYTES),
         input=checks[0],
         output=checks[1],
         params=params,
         unchecked=schemas.unchecked,
     )
+
+
+def _kept(said: Raw | UnsetType, max_bytes: int) -> Raw | None:
+    # A copy, because a slice would hold the whole page in memory.
+    return None if isinstance(said, UnsetType) or len(said) > max_bytes else said.copy()

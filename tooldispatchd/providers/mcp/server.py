@@ -69,7 +69,8 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """One tool that a server offers, by the server's own name; connections to equal servers share it.
 
     `output` is None where the tool declares no output schema, which only a `LISTED` one may. `annotations` are the
-    server's own words about the tool: hints, not promises. `rendered` caches what it looks like in a form, by the form
+    server's own words about the tool: hints, not promises; `icons` and `meta` (`_meta`) are for clients that
+    show it. `rendered` caches what it looks like in a form, by the form
     and the name.
     """
 
@@ -79,6 +80,8 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     input_schema: dict[str, object]
     output_schema: dict[str, object] | None = None
     annotations: Raw | None = None
+    icons: Raw | None = None
+    meta: Raw | None = None
     input: Check
     output: Check | None = None
     result: Result = Result.LISTED

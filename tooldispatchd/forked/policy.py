@@ -12,6 +12,7 @@ class Policy(NamedTuple):
 
     Only what is in `read` may be read, and only what is in `write` changed. The system's own directories and the
     program's can be read too, and are not among `read` yet. `means` says what enforces these two and `network`.
+    `asked_read` and `asked_write` are those that no means enforces: tools of files keep to them by themselves.
     """
 
     cpu_s: int | None = None
@@ -28,6 +29,8 @@ class Policy(NamedTuple):
     write: tuple[str, ...] | None = None
     means: str = "landlock"
     """`landlock` (with seccomp) or `bubblewrap` (with the same seccomp)."""
+    asked_read: tuple[str, ...] | None = None
+    asked_write: tuple[str, ...] | None = None
 
     @property
     def is_sandboxed(self) -> bool:
@@ -37,18 +40,21 @@ class Policy(NamedTuple):
     @property
     def is_in_workspace(self) -> bool:
         """Whether it names a session's workspace, and so is not yet the policy of any process."""
-        return _WORKSPACE in (*(self.read or ()), *(self.write or ()))
+        return any(_WORKSPACE in places for places in self._places() if places is not None)
 
     def at(self, workspace: str | None) -> "Policy":
         """The policy with this directory in the place of the word for it, or without the word."""
         if not self.is_in_workspace:
             return self
         there = {_WORKSPACE: workspace}
-        read, write = (
+        read, write, asked_read, asked_write = (
             None if places is None else tuple(found for each in places if (found := there.get(each, each)) is not None)
-            for places in (self.read, self.write)
+            for places in self._places()
         )
-        return self._replace(read=read, write=write)
+        return self._replace(read=read, write=write, asked_read=asked_read, asked_write=asked_write)
+
+    def _places(self) -> tuple[tuple[str, ...] | None, ...]:
+        return self.read, self.write, self.asked_read, self.asked_write
 
     def to_json(self) -> str:
         """As one line, which `from_json` reads."""
@@ -58,7 +64,7 @@ class Policy(NamedTuple):
     def from_json(cls, text: str) -> "Policy":
         """The policy that `to_json` wrote; raises ValueError or TypeError for anything else."""
         fields = json.loads(text)
-        for name in ("groups", "read", "write"):
+        for name in ("groups", "read", "write", "asked_read", "asked_write"):
             if fields.get(name) is not None:
                 fields[name] = tuple(fields[name])
         return cls(**fields)

@@ -8,13 +8,12 @@ from typing import Final
 
 from tooldispatchd.forked.python.context import ToolFailedError
 from tooldispatchd.toolbox import atomic
-from tooldispatchd.toolbox.places import kind_of
+from tooldispatchd.toolbox.places import kind_of, opened
 
 # What a disk copies in the time that a call usually has; for more there are programs.
 MAX_BYTES: Final = 1024 * 1024 * 1024
 MAX_ENTRIES: Final = 20_000
 _CHUNK_BYTES: Final = 1024 * 1024
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Tally:
@@ -103,7 +102,7 @@ def _copy_file(old: str, new: str, tally: Tally) -> None:
 
 
 def _copy_content(old: Path | str, descriptor: int, tally: Tally) -> None:
-    reader = os.open(old, _READ)
+    reader = opened("copy", old)
     try:
         status = os.fstat(reader)
         if not stat.S_ISREG(status.st_mode):

@@ -15,9 +15,10 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from tooldispatchd.forked.python.context import ToolContext
+from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 from tooldispatchd.toolbox.ignoring import FILE
 from tooldispatchd.toolbox.listing import some_of
+from tooldispatchd.toolbox.places import opened
 from tooldispatchd.toolbox.walking import GIT, MAX_NAMES, Parts, Walk, directory_at, shown, walk
 
 # Some 64,000 tokens: a third of what models take.
@@ -120,13 +121,13 @@ class _Tree:
 def _content(path: Path, most: int) -> bytes | str:
     """The text at `path`, or why it is left out."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = opened("read", path)
         with open(descriptor, "rb") as file:  # noqa: PTH123  # a descriptor
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 return "neither a file nor a directory"
             data = file.read(most + 1)
-    except OSError:
+    except (OSError, ToolFailedError):
         return "cannot be read"
     if b"\0" in data:
         return _NO_TEXT

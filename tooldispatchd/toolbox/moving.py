@@ -13,7 +13,7 @@ from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 from tooldispatchd.toolbox import atomic
 from tooldispatchd.toolbox.copying import copy_into
 from tooldispatchd.toolbox.guard import check_unchanged, check_unmodified, note_read
-from tooldispatchd.toolbox.places import PathText, cannot, check_inside, kind_of
+from tooldispatchd.toolbox.places import PathText, cannot, check_inside, check_opened, kind_of
 from tooldispatchd.toolbox.rewriting import resolved
 from tooldispatchd.toolbox.writing import make_parents
 
@@ -60,6 +60,7 @@ def move(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Ove
     made, second = _prepare(ctx, "move", target, new, status, overwrite=overwrite)
     try:
         with atomic.locked(new.parent) as directory:
+            check_opened("move to", target, directory)
             atomic.rename(directory, str(old), new.name, overwrite=overwrite)
     except OSError as error:
         # Landlock says so too where a file would get more rights than it has.
@@ -80,6 +81,7 @@ def copy(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Ove
     made, warning = _prepare(ctx, "copy", target, new, status, overwrite=overwrite)
     try:
         with atomic.locked(new.parent) as directory:
+            check_opened("copy to", target, directory)
             tally = copy_into(source, old, directory, new.name, overwrite=overwrite)
     except OSError as error:
         raise _refusal("copy", source, target, old, error) from error
@@ -112,7 +114,7 @@ def _keep_workspace(ctx: ToolContext, verb: str, path: str, place: Path) -> None
 
 def _both(verb: str, source: str, target: str) -> tuple[Path, Path, os.stat_result]:
     """Where both are, and what is at the source; raises ToolFailedError where they cannot go together."""
-    old, new = _located(verb, source), _located(verb, target)
+    old, new = _located(verb, source), _located(f"{verb} to", target)
     status = _status(verb, source, old)
     if stat.S_ISDIR(status.st_mode) and new.is_relative_to(old):
         raise ToolFailedError(f"cannot {verb} {source}: {target} lies in it")

@@ -1,7 +1,8 @@
 """What lies at a path, and the sentence that a model is told where the kernel does not give it.
 
 The kernel refuses what a tool may not use, and `cannot` puts its refusal into words. But it lets every program read the
-system's own files: `check_inside` keeps the tools of files to the workspace, and to `read` and `write` of their table.
+system's own files, and may have no sandbox: `check_inside` keeps the tools of files to the workspace, and to `read` and
+`write` of their table, by the path; `opened` by what was opened, whatever was put in the path's place meanwhile.
 """
 
 import difflib
@@ -24,8 +25,8 @@ PathText = Annotated[
 ]
 
 OUTSIDE: Final = "it lies outside of what this tool may use"
-# Verbs of tools that change nothing; every other one is taken to write.
-_READING: Final = frozenset({"read", "list", "search"})
+# Verbs that change nothing at their path; every other one is taken to write.
+_READING: Final = frozenset({"read", "list", "search", "copy"})
 _KINDS: Final = {
     stat.S_IFREG: "a file",
     stat.S_IFDIR: "a directory",
@@ -60,11 +61,11 @@ def cannot(verb: str, path: str | Path, error: OSError) -> ToolFailedError:
 
 
 def check_inside(verb: str, path: str | Path, real: str | None = None) -> None:
-    """Raise ToolFailedError where `path`, or what was opened by it, lies outside of the tool's places.
+    """Raise ToolFailedError where `path` lies outside of the places that the tool may `verb`.
 
     `real` is the path without links where it is known.
     """
-    places = Shutting.places
+    places = Shutting.read if verb in _READING else Shutting.write
     if places is None:
         return
     try:
@@ -73,6 +74,27 @@ def check_inside(verb: str, path: str | Path, real: str | None = None) -> None:
         raise cannot(verb, path, error) from error
     if not any(real == place or real.startswith(f"{place.rstrip('/')}/") for place in places):
         raise ToolFailedError(f"cannot {verb} {path}: {OUTSIDE}")
+
+
+def opened(verb: str, path: str | Path, flags: int = os.O_NOFOLLOW, *, name: str | None = None, at: int = -1) -> int:
+    """Open what is at `path` for reading, without waiting; raises OSError, and ToolFailedError where it lies outside.
+
+    With `name` it is what has that name in the directory that is open as `at`.
+    """
+    flags |= os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    descriptor = os.open(path, flags) if name is None else os.open(name, flags, dir_fd=at)
+    try:
+        check_opened(verb, path, descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def check_opened(verb: str, path: str | Path, descriptor: int) -> None:
+    """Raise as `check_inside` for what was opened by `path`: the kernel tells where it lies."""
+    if Shutting.read is not None or Shutting.write is not None:
+        check_inside(verb, path, os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115  # of a descriptor
 
 
 def kind_of(mode: int) -> str:

@@ -19,7 +19,7 @@ from tooldispatchd.toolbox.encodings import Encoding, encoding_of, shown
 from tooldispatchd.toolbox.guard import note_read
 from tooldispatchd.toolbox.magic import binary_kind, image_type, is_pdf
 from tooldispatchd.toolbox.pdf import pages_of
-from tooldispatchd.toolbox.places import PathText, cannot, check_inside, kind_of
+from tooldispatchd.toolbox.places import PathText, cannot, check_inside, kind_of, opened
 
 # About 16,000 tokens, which is as much as a model should get unasked.
 MAX_TEXT_BYTES: Final = 64 * 1024
@@ -58,8 +58,6 @@ def read(
     check_inside("read", path)
     try:
         with _opened(path) as file:
-            # The kernel tells where it lies, whatever was put in the path's place meanwhile.
-            check_inside("read", path, os.readlink(f"/proc/self/fd/{file.fileno()}"))  # noqa: PTH115  # of a descriptor
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ctx.failed(f"cannot read {path}: it is {kind_of(status.st_mode)}")
@@ -72,7 +70,7 @@ def read(
 
 def _opened(path: str) -> FileIO:
     """Opened without waiting, as for a FIFO that nobody writes to; what it is is asked of what was opened."""
-    return open(path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY))
+    return open(path, "rb", buffering=0, opener=lambda name, _: opened("read", name, 0))
 
 
 def _parts(ctx: ToolContext, path: str, file: FileIO, *, offset: int, limit: int) -> list[object]:

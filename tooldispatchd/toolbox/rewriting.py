@@ -17,7 +17,7 @@ from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, 
 from tooldispatchd.toolbox import atomic, difference
 from tooldispatchd.toolbox.encodings import Text, bytes_of, shown, text_of
 from tooldispatchd.toolbox.guard import check_unchanged, note_read
-from tooldispatchd.toolbox.places import cannot, check_inside, kind_of
+from tooldispatchd.toolbox.places import cannot, check_inside, check_opened, kind_of, opened
 
 # Some copies of it are in memory at once, at up to four bytes a character.
 MAX_TEXT_BYTES: Final = 16 * 1024 * 1024
@@ -94,6 +94,7 @@ def writing_to(verb: str, path: str, target: Path) -> Iterator[int]:
     """The locked directory of `target`; what the kernel refuses within is told of `path`, as the agent named it."""
     try:
         with atomic.locked(target.parent) as directory:
+            check_opened(verb, path, directory)
             yield directory
     except OSError as error:
         raise cannot(verb, path, error) from error
@@ -107,10 +108,10 @@ def utf8(field: str, text: str) -> bytes:
         raise InvalidInputError(field, f"character {error.start + 1} is half of a surrogate pair") from error
 
 
-def read_text(verb: str, path: str, name: str, directory: int | None = None) -> Text:
+def read_text(verb: str, path: str, name: str, directory: int = -1) -> Text:
     """The text of the file `name`, which is resolved; raises OSError, and ToolFailedError for what is no text."""
     # Not through a link: what has become one since may lead anywhere.
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    descriptor = opened(verb, path, name=name, at=directory)
     with open(descriptor, "rb") as file:  # noqa: PTH123  # a descriptor is no path
         data = file.read(MAX_TEXT_BYTES + 1)
     if len(data) > MAX_TEXT_BYTES:

@@ -17,7 +17,7 @@ import msgspec
 from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 from tooldispatchd.toolbox.ignoring import IgnoreRules, rules_above
 from tooldispatchd.toolbox.pathglobs import Stand, after, fits
-from tooldispatchd.toolbox.places import cannot, check_inside, kind_of
+from tooldispatchd.toolbox.places import cannot, check_inside, kind_of, opened
 
 Parts = tuple[str, ...]
 """A path below the directory that is looked at, name by name; that directory itself is ()."""
@@ -74,8 +74,7 @@ class Walk:
 
     def _read(self, place: Path, *, is_top: bool) -> list[os.DirEntry[str]]:
         # Opened by itself, since `scandir` follows a link that has taken the directory's place.
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if is_top else os.O_NOFOLLOW)
-        descriptor = os.open(place, flags)
+        descriptor = opened("list", place, os.O_DIRECTORY | (0 if is_top else os.O_NOFOLLOW))
         try:
             with os.scandir(descriptor) as names:
                 entries = list(itertools.islice(names, self._names_left + 1))

@@ -6,7 +6,7 @@ from tooldispatchd.agent.programs.programs import Program
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.catalog.arguments import JSON_FEED, Feed
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
-from tooldispatchd.catalog.confinement import confinement_of
+from tooldispatchd.catalog.confinement import Confinement, confinement_of
 from tooldispatchd.catalog.enforcement import FOR_FUNCTIONS, MEANS, Enforced, enforce
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.profiles import Profile
@@ -53,12 +53,16 @@ def program_of_server(setup: Setup, spec: McpSpec, profile: Profile) -> Program 
 
 def enforced_for(setup: Setup, spec: ConfinedSpec, profile: Profile) -> Enforced:
     """The bounds of a program with this table under `profile`, as far as the machine can enforce them."""
+    is_function = isinstance(spec, ToolSpec) and spec.python is not None
+    return enforce(asked_for(spec, profile), setup.catalog.enforceable, FOR_FUNCTIONS if is_function else MEANS)
+
+
+def asked_for(spec: ConfinedSpec, profile: Profile) -> Confinement:
+    """The bounds of a program with this table under `profile`, whether or not the machine can enforce them."""
     asked = confinement_of(spec)
     # A server for agents of several profiles cannot be kept to the bounds of the first of these.
-    if not (isinstance(spec, McpSpec) and spec.shared):
-        asked = asked.tightened(profile.confinement)
-    is_function = isinstance(spec, ToolSpec) and spec.python is not None
-    return enforce(asked, setup.catalog.enforceable, FOR_FUNCTIONS if is_function else MEANS)
+    is_shared = isinstance(spec, McpSpec) and spec.shared
+    return asked if is_shared else asked.tightened(profile.confinement)
 
 
 def max_output_bytes(setup: Setup, enforced: Enforced) -> int:

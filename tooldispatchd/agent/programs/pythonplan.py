@@ -14,14 +14,13 @@ from msgspec import Raw
 from tooldispatchd.agent.calls.call import Call, CallContext
 from tooldispatchd.agent.calls.plans import TaskPlan, limit_of, log_stderr, offered_of, read_of, send_update, shaped
 from tooldispatchd.agent.faults import no_workspace
-from tooldispatchd.agent.programs.confining import enforced_for, max_output_bytes, policy_of
+from tooldispatchd.agent.programs.confining import asked_for, enforced_for, max_output_bytes, policy_of
 from tooldispatchd.agent.programs.programs import SurroundingsError
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.steps.gates import StateStep
 from tooldispatchd.calls.outcome import Answer, LeftBeside, Outcome
 from tooldispatchd.catalog.confinement import is_counted, size_of
-from tooldispatchd.catalog.enforcement import Enforced
 from tooldispatchd.catalog.hookspec import tools_of
 from tooldispatchd.catalog.profiles import UNBOUND, Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
@@ -55,7 +54,7 @@ class PythonPlan(TaskPlan):
         self._warm = warm
         self._options = tool.spec.options
         self._output = tool.output
-        self._tool = _python_tool(runtime.setup, tool, enforced)
+        self._tool = _python_tool(runtime.setup, tool, profile)
         self.gives_json = not self._tool.gives_parts
         policy = self._tool.policy
         # A function makes its directory itself when it asks for it, unless it may not.
@@ -187,17 +186,21 @@ def _functions_of(setup: Setup) -> Iterator[PythonTool]:
         inner = (inner for tool in profile.tools for inner in catalog.tools[tool].needs)
         for name in dict.fromkeys((*profile.tools, *inner)):
             if (tool := catalog.tools[name]).spec.python is not None:
-                yield _python_tool(setup, tool, enforced_for(setup, tool.spec, profile))
+                yield _python_tool(setup, tool, profile)
     for name in tools_of(catalog.config.hooks):
         if (tool := catalog.tools[name]).spec.python is not None:
-            yield _python_tool(setup, tool, enforced_for(setup, tool.spec, UNBOUND))
+            yield _python_tool(setup, tool, UNBOUND)
 
 
-def _python_tool(setup: Setup, tool: DeclaredTool, enforced: Enforced) -> PythonTool:
+def _python_tool(setup: Setup, tool: DeclaredTool, profile: Profile) -> PythonTool:
     spec, signature = tool.spec, tool.signature
     assert spec.python is not None
     assert signature is not None
+    enforced, asked = enforced_for(setup, tool.spec, profile), asked_for(tool.spec, profile)
     kept = enforced.confinement
+    policy = (policy_of(enforced) or Policy())._replace(
+        asked_read=asked.read if kept.read is None else None, asked_write=asked.write if kept.write is None else None
+    )
     return PythonTool(
         function=spec.python,
         interpreter=signature.interpreter,
@@ -207,7 +210,7 @@ def _python_tool(setup: Setup, tool: DeclaredTool, enforced: Enforced) -> Python
         stop_s=spec.stop_s,
         gives_parts=signature.gives_parts,
         path=(signature.place,) if signature.place else (),
-        policy=policy_of(enforced) or Policy(),
+        policy=policy,
         limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),
         max_output_bytes=max_output_bytes(setup, enforced),
         prefork=spec.prefork,

@@ -48,9 +48,13 @@ class Teller(Protocol):
 
 
 class Shutting:
-    """Where this process may read besides the system's own places; None where nothing says so."""
+    """Places that the tables let this process read and write, whether or not the kernel keeps it to them.
 
-    places: tuple[str, ...] | None = None
+    None where no table says so. What may be written may be read too.
+    """
+
+    read: tuple[str, ...] | None = None
+    write: tuple[str, ...] | None = None
 
 
 class ToolContext:

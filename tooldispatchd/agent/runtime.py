@@ -160,8 +160,7 @@ class DaemonState:
 
     `processes` shares the places for children between agents, `beside` those for jobs that may run for hours; agents
     that are children have places of their own in `agents`, since one of them may wait for a tool that needs one of the
-    others. The steps are those by which a call
-    has such a place. Of `setup` it takes what holds for all generations.
+    others. The steps are those by which a call has such a place. Of `setup` it takes what holds for all generations.
     """
 
     def __init__(self, setup: Setup, *, cores: int, uid: int, memory: Memory | None = None) -> None:

@@ -80,14 +80,14 @@ def read_foreign(schema: object, *, is_input: bool) -> tuple[ForeignSchema, Chec
         if is_input:
             raise NoObjectError("it is no object itself")
         return ForeignSchema({}, None, ("its root (no schema)",)), ACCEPT
-    held: Schema = root if isinstance(root, dict) else {}
+    start: Schema = root if isinstance(root, dict) else {}
     try:
-        made = _Repair(held, is_input=is_input).run()
+        made = _Repair(start, is_input=is_input).run()
         return made, compile_check(made.checked)
     except (ExternalReferenceError, SchemaBoundError, NoObjectError):
         raise
     except (ValueError, OverflowError) as error:
-        made = _outline(held, cut(str(error), MAX_PLACE), is_input=is_input)
+        made = _outline(start, cut(str(error), MAX_PLACE), is_input=is_input)
         return made, compile_check(made.checked)
 
 

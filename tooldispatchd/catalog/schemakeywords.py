@@ -6,6 +6,7 @@ none; `ANY` says that the keyword admits everything. In lists and maps `DROP` st
 
 import re
 from collections.abc import Callable, Iterator
+from operator import is_
 from typing import Final
 
 import msgspec
@@ -88,7 +89,7 @@ def _several(value: object) -> object:
     if not isinstance(value, list) or not value:
         return DROP
     parts = [{"type": "null"} if part is None else schema_of(part) for part in value]
-    return value if all(map(_is_same, value, parts)) else parts
+    return value if all(map(is_, value, parts)) else parts
 
 
 def _named(value: object) -> object:
@@ -98,11 +99,7 @@ def _named(value: object) -> object:
     if not isinstance(value, dict):
         return DROP
     parts = {name: schema_of(part) for name, part in value.items()}
-    return value if all(map(_is_same, value.values(), parts.values())) else parts
-
-
-def _is_same(one: object, other: object) -> bool:
-    return one is other
+    return value if all(map(is_, value.values(), parts.values())) else parts
 
 
 def _types(value: object) -> object:

@@ -7,9 +7,7 @@ Both directions go in pieces with turns of the loop in between, so that a job of
 cancelled, at its call's deadline or because nobody waits any more, is ended by killing its checker.
 """
 
-import contextlib
 import math
-import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -18,7 +16,7 @@ from typing import Final, Protocol
 import trio
 
 from tooldispatchd.calls.gate import Turns
-from tooldispatchd.checkers.worker import HURRIED, JOB, NICE, RESULT, Work, stand_back, step_forward
+from tooldispatchd.checkers.worker import HURRIED, JOB, NICE, RESULT, Work, renice
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.spawn import Child, SpawnError
 from tooldispatchd.wire.lines import MOVED_BYTES, reserve
@@ -179,9 +177,7 @@ class _Checker:
             raise CheckerError("its checker ended") from error
         if self._hurry_at == math.inf:
             self._is_hurried = False
-            stand_back(str(self.child.pid), NICE)
-            with contextlib.suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, self.child.pid, NICE)
+            renice(self.child.pid, NICE)
         return is_out_of_memory, reply, result, beside
 
     async def _wait(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
@@ -189,7 +185,7 @@ class _Checker:
             await wait(self._socket)
             return
         self._hurry_at = math.inf
-        if not step_forward(self.child.pid):
+        if not renice(self.child.pid, 0):
             raise _StarvedError
         await wait(self._socket)
 

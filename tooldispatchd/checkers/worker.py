@@ -66,11 +66,11 @@ def stand_back(pid: str, nice: int) -> None:
         Path(f"/proc/{pid}/autogroup").write_text(str(nice))
 
 
-def step_forward(pid: int) -> bool:
-    """Let a checker no longer come behind others; whether the kernel allows that for its own nice value."""
-    stand_back(str(pid), 0)
+def renice(pid: int, nice: int) -> bool:
+    """Give a checker and its group a nice value; whether the kernel allows that for the checker's own."""
+    stand_back(str(pid), nice)
     try:
-        os.setpriority(os.PRIO_PROCESS, pid, 0)
+        os.setpriority(os.PRIO_PROCESS, pid, nice)
     except OSError:
         return False
     return True

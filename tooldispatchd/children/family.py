@@ -92,7 +92,7 @@ class Family:
 
         Its environment is that of `reserve`. A program without a slash is looked for in that environment's PATH; where
         `cwd` is given, a relative program or PATH entry starts there. `extra` are further descriptors of the caller's,
-        by their numbers in the child (3 only where there are no updates); the caller keeps its own.`is_joined`:
+        by their numbers in the child (3 only where there are no updates); the caller keeps its own. `is_joined`:
         stdout and stderr are one pipe. `is_straight`: no part of the path `cwd` may be a link. Must be called in trio's
         thread, always the same.
         """

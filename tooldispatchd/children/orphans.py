@@ -19,6 +19,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -192,10 +193,19 @@ class Orphans:
 
     def _is_disguised(self, pid: int, child: int | None) -> bool:
         """Whether `pid` is shut in and not in the mounts of `child`; what is there cannot leave them."""
-        if self._strangers or _filters_of(pid) <= _filters_of(os.getpid()):
+        if self._strangers or _filters_of(pid) <= self._own_filters:
             return False
         mounts = _mounts_of(pid)
-        return child is None or mounts in {None, _mounts_of(os.getpid())} or mounts != _mounts_of(child)
+        return child is None or mounts in {None, self._own_mounts} or mounts != _mounts_of(child)
+
+    # Neither changes while the daemon runs, and each orphan is looked at again and again.
+    @cached_property
+    def _own_filters(self) -> int:
+        return _filters_of(os.getpid())
+
+    @cached_property
+    def _own_mounts(self) -> str | None:
+        return _mounts_of(os.getpid())
 
     def _reap(self, pid: int) -> bool:
         """Reap an orphan if it has ended; whether it has."""

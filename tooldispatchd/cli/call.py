@@ -10,7 +10,7 @@ from typing import Final
 
 from tooldispatchd.cli import dialogue
 from tooldispatchd.cli.dialogue import CommandRefusedError, Dialogue, Line, Paint, printable
-from tooldispatchd.cli.jsontext import escaped
+from tooldispatchd.cli.jsontext import shown_json
 
 EPILOG: Final = """\
 examples:
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             if dialogue.exit_code(refused) != 1:
                 raise
             # The session was opened for this call alone: its refusal is the call's answer.
-            print(escaped(json.dumps(refused.fault, ensure_ascii=False, separators=(",", ":"))))
+            print(shown_json(refused.fault))
             return 1
         print(answer.get("content"))
         fault = _fault(answer)

@@ -1,13 +1,12 @@
 """`tooldispatchd check`: say whether a configuration can be used, and what is wrong with it."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tooldispatchd.cli.jsontext import escaped
+from tooldispatchd.cli.jsontext import shown_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,7 +113,7 @@ def _needs(uids: Iterable[int], gids: Iterable[int], *, has_token: bool) -> str:
 
 def _print_json(problems: list[dict[str, object]], warnings: list[str]) -> None:
     found = {"ok": not problems, "problems": problems, "warnings": warnings}
-    print(escaped(json.dumps(found, indent=2, ensure_ascii=False)))
+    print(shown_json(found, indent=2))
 
 
 def _try_sandbox() -> int:

@@ -1,7 +1,6 @@
 """`tooldispatchd doctor`: try all that a configuration names, and say what is wrong and what to do about it."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tooldispatchd.cli.dialogue import CHOICES, Paint, printable, seconds
-from tooldispatchd.cli.jsontext import escaped
+from tooldispatchd.cli.jsontext import shown_json
 
 if TYPE_CHECKING:
     # Imported when it runs.
@@ -113,7 +112,7 @@ def _write(path: Path, report: Mapping[str, object]) -> bool:
 
 
 def _print_json(value: object) -> None:
-    print(escaped(json.dumps(value, indent=2, ensure_ascii=False)))
+    print(shown_json(value, indent=2))
 
 
 def _print(arguments: argparse.Namespace, found: "Sequence[Diagnosis]") -> None:

@@ -1,10 +1,17 @@
 """JSON as commands print it: the same value, without letters that would steer the terminal it is read on."""
 
+import json
 import re
 from typing import Final
 
 # JSON escapes the other controls itself, but neither DEL and C1 nor what turns the direction of a line.
 _BEYOND_ASCII: Final = re.compile(r"[^ -~\n]+")
+
+
+def shown_json(value: object, *, indent: int | None = None) -> str:
+    """Write a value as a command prints it: on one line without blanks, or with `indent` blanks for each level."""
+    separators = (",", ":") if indent is None else None
+    return escaped(json.dumps(value, indent=indent, separators=separators, ensure_ascii=False))
 
 
 def escaped(text: str) -> str:

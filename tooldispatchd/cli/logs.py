@@ -1,7 +1,6 @@
 """`tooldispatchd logs`: follow the log of a running daemon, whatever level it is at."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -9,7 +8,7 @@ from typing import Final
 
 from tooldispatchd.cli import administering
 from tooldispatchd.cli.dialogue import Dialogue, Line, Paint
-from tooldispatchd.cli.jsontext import escaped
+from tooldispatchd.cli.jsontext import shown_json
 
 # Beside what they are called, a line's time, level and event.
 _HEAD: Final = ("time", "level", "event")
@@ -44,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _json(line: Line) -> str:
-    return escaped(json.dumps(line, separators=(",", ":"), ensure_ascii=False))
+    return shown_json(line)
 
 
 def _text(*, is_coloured: bool) -> Callable[[Line], str]:

@@ -1,12 +1,11 @@
 """`tooldispatchd reload`: have a running daemon read its configuration anew."""
 
 import argparse
-import json
 import sys
 
 from tooldispatchd.cli import administering
 from tooldispatchd.cli.dialogue import CommandRefusedError, Dialogue, Line, printable
-from tooldispatchd.cli.jsontext import escaped
+from tooldispatchd.cli.jsontext import shown_json
 
 # It is read whole, and may wait for a vault's command line.
 TIMEOUT_S = 60.0
@@ -63,8 +62,7 @@ def _tell_changes(arguments: argparse.Namespace, done: Line) -> None:
 
 def _print_json(problems: list[object], done: Line) -> None:
     found = {"ok": not problems, "problems": problems, "warnings": _list(done, "warnings")}
-    text = json.dumps({**found, "changed": _list(done, "changed")}, indent=2, ensure_ascii=False)
-    print(escaped(text))
+    print(shown_json({**found, "changed": _list(done, "changed")}, indent=2))
 
 
 def _list(line: Line, name: str) -> list[object]:

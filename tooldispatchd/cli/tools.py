@@ -9,7 +9,7 @@ from typing import Final
 
 from tooldispatchd.cli import dialogue
 from tooldispatchd.cli.dialogue import Dialogue, Line, Paint, printable
-from tooldispatchd.cli.jsontext import escaped
+from tooldispatchd.cli.jsontext import shown_json
 
 # The forms of the protocol; the daemon is asked for what is named here, and knows them itself.
 FORMS: Final = ("plain", "anthropic", "openai", "openai_responses", "google", "mcp")
@@ -113,7 +113,7 @@ def _warn(arguments: argparse.Namespace, ready: Line) -> None:
 
 
 def _print_json(tools: object) -> None:
-    print(escaped(json.dumps(tools, indent=2, ensure_ascii=False)))
+    print(shown_json(tools, indent=2))
 
 
 def _print_tool(tool: Line, output_schema: object, doc: str, paint: Paint) -> None:

@@ -342,12 +342,13 @@ class Daemon:
     ) -> None:
         """Drain at the first signal, end everything at the second. Signals of `IGNORED` are only logged.
 
-        SIGHUP asks for a reload, unless it says that the daemon's terminal is gone.
+        SIGHUP asks for a reload, unless it says that the daemon's terminal is gone. That comes more than once, from the
+        kernel and from the shell, so it never ends what is draining.
         """
         async for number in signals:
             name = signal_name(number)
             is_reload = number == signal.SIGHUP and not (self._has_terminal and not has_terminal())
-            if number in IGNORED or (is_reload and self.is_stopping):
+            if number in IGNORED or (number == signal.SIGHUP and self.is_stopping):
                 self._log.info("signal ignored", signal=name)
                 continue
             if self._is_signalled:

@@ -449,6 +449,8 @@ def test_a_terminal_that_is_gone_ends_the_daemon(tmp_path: Path) -> None:
             channel.connect(str(path))
             assert Agent(channel).ask("echo", "a")["content"] == '"a"'
         os.close(master)
+        # The kernel tells it once, and a shell that ends tells its jobs again.
+        process.send_signal(signal.SIGHUP)
         assert process.wait(PATIENCE_S) == 0
     finally:
         process.kill()

@@ -48,7 +48,6 @@ ABOUT: Final = (
 )
 IN_FLIGHT: Final = (1, 8)
 # Longer than any run, so that no child is replaced in it.
-MANY: Final = 1_000_000
 
 
 class Contender(msgspec.Struct, frozen=True):
@@ -70,7 +69,6 @@ CONTENDERS: Final = (
     Contender("daemon, command, landlock", "landlock", f'{CAT}\nsandbox = "landlock"\n{SHUT_IN}', BARE, True),
     Contender("daemon, command, bubblewrap", "bubblewrap", f'{CAT}\nsandbox = "bubblewrap"\n{SHUT_IN}', BARE, True),
     # It gives a line back as it gets it.
-    Contender("daemon, reused command", "reused", f"{CAT}\nreuse = {MANY}", BARE),
     Contender(WARM, "warm", ECHO, FORK),
     Contender("daemon, preforked", "ahead", f"{ECHO}\nprefork = {max(IN_FLIGHT)}", FORK),
     Contender("daemon, resident", "resident", f"{ECHO}\nresident = true", FORK),

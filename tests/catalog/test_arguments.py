@@ -12,7 +12,6 @@ from tooldispatchd.catalog.arguments import (
     Template,
     TemplateError,
     compile_feed,
-    compile_modes,
     compile_output,
     parse_template,
     untyped_source,
@@ -22,7 +21,7 @@ from tooldispatchd.catalog.fromschema import outline_of
 from tooldispatchd.catalog.outputs import Output
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.specs import InputMode, OutputMode, ProcessSpec, ToolSpec
-from tooldispatchd.catalog.types import JSON, Type, parse_type, show
+from tooldispatchd.catalog.types import Type, parse_type, show
 
 PATH = ("tools", "weather")
 DECLARED = {
@@ -381,9 +380,3 @@ def test_such_a_tool_gives_nothing_but_text() -> None:
     _, problems = compile_output(tool, parse_type("[string]"), DECLARED, PATH)
     why = 'exit_codes = "result" gives a text, and output_mode = "lines" something else'
     assert problems == [Problem((*PATH, "output_mode"), why, "lines", '"text"')]
-
-
-def test_a_child_that_is_reused_has_no_exit_codes() -> None:
-    tool = ToolSpec(command=("serve",), exit_codes=(0, 1), reuse=5)
-    *_, problems = compile_modes(tool, JSON, JSON, DECLARED, PATH)
-    assert [problem.path for problem in problems] == [(*PATH, "exit_codes")]

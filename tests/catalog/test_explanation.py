@@ -285,10 +285,9 @@ def test_a_program_says_what_it_keeps_to_however_long_that_is() -> None:
 
 
 def test_an_agent_process_says_that_it_calls_tools_and_how_deep_agents_may() -> None:
-    process = ProcessSpec(kind="agent", type="!int -> !int", command=("x",), tools=("a",), reuse=3)
+    process = ProcessSpec(kind="agent", type="!int -> !int", command=("x",), tools=("a",))
     config = Config(processes={"p": process}, tools={"a": ToolSpec(inline="id")})
     lines = block(config, "process p : !int -> !int")
-    assert "reuse: one child serves up to 3 calls of one caller" in lines
     assert "calls tools: as profile p, on a channel of its own (limits.agent_depth is 1)" in lines
 
 

@@ -165,7 +165,7 @@ def test_the_example_with_every_key_in_force_is_right_too(tmp_path: Path, source
     others = {"token", "token_env", "token_file", "auth", "oauth", "basic"} - {source}
     others -= {"oauth"} if source == "auth" else set()
     before, profiles = uncommented(EXAMPLE).split("# ---- Profiles")
-    # There is no virtual environment here; `reuse` goes without the next two, and the function has no `ctx`.
+    # There is no virtual environment here; `ports` goes without `input_mode`, and the function has no `ctx`.
     servers = re.sub(rf"(?m)^({'|'.join([*others, 'venv', 'ports', 'exit_codes', 'state'])}) = .*\n", "", before)
     wanted = "token" if source == "auth" else source
     file.write_text(servers + re.sub(rf"(?m)^(?!{wanted} )token\w* = .*\n", "", f"#{profiles}"))

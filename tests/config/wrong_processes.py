@@ -294,7 +294,7 @@ t.toml:5: agents.writer: the agent process of this name is a profile of this nam
 kind = "agent"
 command = ["x"]
 memory = "1 GiB"
-reuse = true
+stop_s = true
 [processes.q]
 kind = "id"
 network = false
@@ -302,8 +302,8 @@ input_mode = "text"
 """,
         """\
 cannot use t.toml: 3 problems
-t.toml:5: processes.p.reuse: wrong kind of value
-    seen true; allowed: a whole number, at least 1 and at most 1000000
+t.toml:5: processes.p.stop_s: wrong kind of value
+    seen true; allowed: a number, at least 0 and at most 60
 t.toml:8: processes.q.network: a process of kind id has no network
     allowed: in kind agent only
 t.toml:9: processes.q.input_mode: a process of kind id has no input_mode
@@ -315,7 +315,7 @@ t.toml:9: processes.q.input_mode: a process of kind id has no input_mode
 kind = "agent"
 command = ["x"]
 memory = "1 GiB"
-reuse = 2
+stop_s = 2
 [processes.q]
 kind = "id"
 network = false

@@ -249,6 +249,17 @@ t.toml:5: tools.1a: not a valid name
 t.toml:7: tools."a..b": not a valid name
     allowed: letters, digits, "-" and "_", a letter first, with dots between parts""",
     ),
+    "a key that there was": (
+        """\
+[tools.a]
+command = ["x"]
+reuse = 5
+""",
+        """\
+cannot use t.toml: 1 problem
+t.toml:3: tools.a.reuse: this key is gone
+    allowed: an MCP server, or a Python function with `state`, which live on from call to call""",
+    ),
     "mistakes of several tables, none of which hides another": (
         """\
 [tools.a]
@@ -287,7 +298,7 @@ t.toml:9: processes.m.xx: unknown key
     allowed: one of admin, allow, approve, approver, args, budget, catalog, chain, command, cpu_s, cwd, deny, \
 description, env, exit_codes, file_size, files, filter, gid, group, input_mode, jobs, kind, make, map, max_output, \
 mcp, mcp_resources, memory, model, network, nice, openapi, options, order, output_bytes, output_mode, overflow, \
-ports, priority, processes, project, prompt, queue, read, redact, resolve, reuse, roots, sandbox, separator, stop_s, \
+ports, priority, processes, project, prompt, queue, read, redact, resolve, roots, sandbox, separator, stop_s, \
 token, token_env, token_file, toolboxes, tools, turn_budget, type, uid, user, when, workspace, workspaces, write
 t.toml:22: tools.z.chain: chain is a key of [processes]; a tool is made of a process
     allowed: process = "z", and chain in [processes.z]

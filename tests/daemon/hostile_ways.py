@@ -70,14 +70,12 @@ BATCHES: Final[Mapping[str, Ways]] = {
         "plain": Way("command", FREE),
         "limits": Way("command", BOUNDED, LIMITS),
         "user": Way("command", BY_USER | {"answers"}, 'user = "nobody"\nprocesses = 16\n'),
-        "reused": Way("command", FREE, "reuse = 3\n"),
         "agent": Way("agent", FREE),
     },
     "shut in": {
         "landlock": Way("command", FREE | IN_SCRATCH, means="landlock"),
         "bubblewrap": Way("command", FREE | IN_SCRATCH, means="bubblewrap"),
         "limits": Way("command", BOUNDED | IN_SCRATCH, LIMITS, means="landlock"),
-        "reused": Way("command", FREE | IN_SCRATCH, "reuse = 3\n", means="landlock"),
         "agent": Way("agent", FREE | IN_SCRATCH, means="landlock"),
     },
     "functions": {
@@ -121,9 +119,6 @@ def outcomes_of(way: Way) -> dict[str, str]:
     if way.kind == "python":
         # What a function prints is no answer.
         expected["writes_for_ever"] = "cancelled"
-    if "reuse" in way.keys:
-        # Nobody could tell what a child answers next.
-        expected |= {"closes_its_output": "tool_failed", "exits_unread": "tool_failed"}
     return expected
 
 

@@ -53,8 +53,6 @@ type = "{{files: [string], verbose?: bool, n?: int}} -> string"
 inline = "id"
 [tools.lists]
 process = "lists"
-[tools.lists_again]
-process = "lists_again"
 [processes.lists]
 kind = "agent"
 type = "!json -> !json"
@@ -62,15 +60,8 @@ command = {TELL}
 tools = ["echo"]
 read = []
 user = "nobody"
-[processes.lists_again]
-kind = "agent"
-type = "!json -> !json"
-command = ["/bin/sh", "-c", "while read -r line; do cat \\"$TOOLDISPATCHD_TOOLS\\"; done"]
-tools = ["echo"]
-read = []
-reuse = 2
 [agents.default]
-tools = ["as_nobody", "reader", "reader_at_home", "writes", "writes_more", "words", "echo", "lists", "lists_again"]
+tools = ["as_nobody", "reader", "reader_at_home", "writes", "writes_more", "words", "echo", "lists"]
 """
 
 
@@ -126,8 +117,6 @@ def test_what_a_program_may_write_is_counted_as_it_wrote_it(daemon: Daemon) -> N
 
 @ROOT
 @LANDLOCK
-@pytest.mark.parametrize("name", ["lists", "lists_again"])
-def test_an_agent_that_is_shut_in_can_read_which_tools_it_has(daemon: Daemon, name: str) -> None:
-    for _ in range(2):
-        tools = [tool["name"] for tool in json.loads(called(daemon, name))]
-        assert [tool for tool in tools if not tool.startswith("job_")] == ["echo"]
+def test_an_agent_that_is_shut_in_can_read_which_tools_it_has(daemon: Daemon) -> None:
+    tools = [tool["name"] for tool in json.loads(called(daemon, "lists"))]
+    assert [tool for tool in tools if not tool.startswith("job_")] == ["echo"]

@@ -4,8 +4,6 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.daemon.spawned import daemon_on, until
 from tests.seeds.seeded import checked
 
@@ -114,12 +112,6 @@ def test_it_is_so_in_a_sandbox_too(tmp_path: Path) -> None:
     assert value_of(asked(tmp_path, script, None, "cpu_s = 60")) == 7
 
 
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
-        ("reuse = 5", "an agent with reuse has its ports on descriptors 4 and 5"),
-        ('input_mode = "text"', "a text has no end where stdin stays open"),
-    ],
-)
-def test_it_goes_with_no_other_use_of_the_streams(tmp_path: Path, more: str, why: str) -> None:
-    assert why in checked(tmp_path, config("", more).replace("!json -> !json", "!string -> !json"))
+def test_it_goes_with_no_text_as_input(tmp_path: Path) -> None:
+    text = config("", 'input_mode = "text"').replace("!json -> !json", "!string -> !json")
+    assert "a text has no end where stdin stays open" in checked(tmp_path, text)

@@ -14,7 +14,6 @@ from tests.daemon.spawned import PATIENCE_S, Agent, Daemon, Message
 from tests.daemon.traces import daemon_in, on_a_busy_machine, open_directory, settled
 from tests.forked.sandbox.confined import abilities, lack_of
 
-# No whole line: that would be the answer of one that is reused.
 UP: Final = """printf half; echo '{"__port":"tool_update","message":"up"}' >&3"""
 # Each waits in short steps: a shell runs its trap when the program that it waits for has ended.
 SCRIPTS: Final = {
@@ -31,7 +30,6 @@ KEYS: Final = {
     "plain": "",
     "landlock": 'write = []\nsandbox = "landlock"\n',
     "bubblewrap": 'write = []\nsandbox = "bubblewrap"\n',
-    "reused": "reuse = 5\n",
 }
 
 

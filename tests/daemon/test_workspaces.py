@@ -36,10 +36,6 @@ command = {WHERE}
 output_mode = "text"
 cwd = "workspace"
 nice = 1
-[tools.each]
-command = ["/bin/sh", "-c", "while read -r line; do printf '\\"%s\\"\\\\n' \\"$PWD\\"; done"]
-cwd = "workspace"
-reuse = 10
 [tools.writes]
 command = {WRITES}
 input_mode = "text"
@@ -79,7 +75,7 @@ mcp = ["told"]
 roots = ["workspace"]
 workspaces = ["@HOME@/shared/*"]
 [agents.own]
-tools = ["where", "each", "writes", "boxed", "below"]
+tools = ["where", "writes", "boxed", "below"]
 workspace = "@HOME@/agents/${{profile}}/${{agent}}"
 make = true
 [agents.asking]
@@ -184,13 +180,6 @@ def test_what_is_not_there_and_not_to_be_made_refuses_the_session(agent: Agent) 
     refused = greet(agent, "strict")
     assert refused["error"] == "not_allowed"
     assert "workspace" in refused["detail"]
-
-
-def test_reused_children_of_two_agents_are_each_in_their_own(agent: Agent, home: Path) -> None:
-    for name in ("r1", "r2"):
-        greet(agent, "own", agent=name)
-    said = [agent.ask("each", None, agent=name)["content"] for name in ("r1", "r2", "r1")]
-    assert said == [json.dumps(f"{home}/agents/own/{name}") for name in ("r1", "r2", "r1")]
 
 
 def test_an_agent_that_is_called_has_its_callers_workspace(agent: Agent, home: Path) -> None:

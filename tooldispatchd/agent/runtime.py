@@ -19,7 +19,6 @@ from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.calls.spool import MakeDirectory, Spool
 from tooldispatchd.agent.calls.starter import Starter
 from tooldispatchd.agent.programs.programs import Lent, Programs
-from tooldispatchd.agent.programs.reusing import Reusers
 from tooldispatchd.agent.session.administration import AdminSide
 from tooldispatchd.agent.session.approvers import Approvers, AskedSession
 from tooldispatchd.agent.session.lineage import Levels
@@ -137,7 +136,6 @@ class Services:
         self.home: Final = home
         self.family: Final = family
         self.programs: Final = Programs(family)
-        self.reusers: Final = Reusers(self.programs, home)
         self.lender: Lender | None = None
         self.python: PythonPlanner | None = None
         self.rest: RestPlanner | None = None

@@ -97,21 +97,6 @@ class AgentChannel:
         self.env[CHANNEL] = "stdio"
         return pipes
 
-    async def rest(self) -> None:
-        """The call that the child serves has ended: so does all that it asked for, and until `wake` it may ask nothing.
-
-        Cannot be cancelled, and takes at most `CLOSE_S`.
-        """
-        emptied = self._host.rest()
-        if emptied is not None:
-            with trio.move_on_after(CLOSE_S, shield=True):
-                await emptied.wait()
-
-    def wake(self, call: Call) -> None:
-        """The child serves another call of the same session: what it asks for ends with that one."""
-        self.serve(call)
-        self._host.wake()
-
     async def close(self) -> None:
         """End the session, whatever runs in it. Idempotent. Cannot be cancelled, and takes at most `CLOSE_S`."""
         self.started()

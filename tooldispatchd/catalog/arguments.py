@@ -154,16 +154,7 @@ def compile_modes(
     """How a program is spoken to that takes `source` and gives `target`, and what is wrong with that."""
     feed, wrong = compile_feed(spec, source, declared, path)
     output, wrong_output = compile_output(spec, target, declared, path)
-    # Only lines of JSON say where one call's input ends and the next one's begins.
-    wrong_reuse = [
-        Problem((*path, key), f'reuse takes {key} = "json": a line for each call', value=mode)
-        for key, mode in (("input_mode", spec.input_mode), ("output_mode", spec.output_mode))
-        if spec.reuse is not None and mode != "json"
-    ]
-    if spec.reuse is not None and spec.exit_codes is not None:
-        # Where its child ends there is no answer.
-        wrong_reuse.append(Problem((*path, "exit_codes"), "reuse has no exit codes: one child answers several calls"))
-    return feed, output, [*wrong, *wrong_output, *wrong_reuse]
+    return feed, output, [*wrong, *wrong_output]
 
 
 def compile_feed(spec: Moded, source: Type, declared: Declared, path: Path) -> tuple[Feed, list[Problem]]:

@@ -491,8 +491,6 @@ def program_lines(spec: Moded, by: Enforceable) -> Iterator[str]:
         yield f"ended early: told so, and killed {spec.stop_s:g} s later"
     if spec.cwd == WORKSPACE:
         yield "works in: the session's workspace"
-    if spec.reuse is not None:
-        yield f"reuse: one child serves up to {spec.reuse} calls of one caller"
     means = MEANS
     if isinstance(spec, ToolSpec) and spec.python is not None:
         means = FOR_FUNCTIONS

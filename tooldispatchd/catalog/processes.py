@@ -268,7 +268,7 @@ _OWN: Final[Mapping[str, frozenset[str]]] = {
     "agent": frozenset(
         {
             *("command", "args", "env", "cwd", "prompt", "model", "tools", "mcp", "options"),
-            *("input_mode", "output_mode", "exit_codes", "reuse", "ports", "stop_s"),
+            *("input_mode", "output_mode", "exit_codes", "ports", "stop_s"),
             *(*KEYS, *AGENT_KEYS),
         }
     ),
@@ -532,8 +532,6 @@ def _wrong_ports(spec: ProcessSpec, path: Path) -> list[Problem]:
     place = (*path, "ports")
     if not spec.is_profile:
         return [Problem(place, "only an agent that names tools or mcp has ports", value=spec.ports)]
-    if spec.reuse is not None:
-        return [Problem(place, "an agent with reuse has its ports on descriptors 4 and 5", value=spec.ports)]
     if spec.input_mode == "text":
         return [Problem(place, "a text has no end where stdin stays open", allowed='input_mode = "json"')]
     return []

@@ -336,8 +336,6 @@ class ProcessSpec(AgentSpec, frozen=True, kw_only=True):
     """How an `agent` gives its result, as of a tool."""
     exit_codes: ExitCodes | None = None
     """With which codes an `agent` has given a result, as of a tool."""
-    reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    """How many calls of one caller one child may serve in turn, as of a tool."""
     ports: Literal["stdio"] | None = None
     """With `stdio` an `agent` that names `tools` or `mcp` writes its requests to its stdout, beside its result, and
     reads the answers from its stdin, after the line with its message; by default it has descriptors 4 and 5 for
@@ -457,9 +455,6 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     is; a name in the place of `true` is one that several tools share."""
     options: Secret[dict[str, object]] = {}
     """What a `python` tool's function finds as `ctx.options`; of a `builtin` the keys of its set."""
-    reuse: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    """With N one child of a `command` serves up to N calls of one caller in turn: a line in, a line out. Only for
-    programs that are made for it."""
     stop_s: StopSeconds = 0.0
     """Seconds that a `command` or a function has to end itself once its call is [ended early](programs.md#stopping): a
     program gets TERM, and what is left after them is killed. By default it is killed at once."""

@@ -348,7 +348,7 @@ def test_an_agent_has_every_key_that_it_has_in_a_configuration() -> None:
     text = """
         let w : !A -> !B = agent {
           prompt: "p" model: "m" tools: [] mcp: [] command: "x" args: [] env: {} cwd: "." description: "d"
-          input_mode: "text" output_mode: "text" exit_codes: [0, 1] reuse: 2 ports: "stdio" stop_s: 5
+          input_mode: "text" output_mode: "text" exit_codes: [0, 1] ports: "stdio" stop_s: 5
           cpu_s: 1 memory: "64M" processes: 2 files: 9 file_size: "1M" output_bytes: "1M" nice: 1 user: 1 group: 1
           network: false read: ["."] write: [] sandbox: "required" temperature: 0.5
         }

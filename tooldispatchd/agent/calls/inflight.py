@@ -97,7 +97,6 @@ class InFlight:
         "_calls",
         "_channel",
         "_context",
-        "_emptied",
         "_held",
         "_jobs",
         "_limits",
@@ -151,7 +150,6 @@ class InFlight:
         self._calls: dict[str | Job, AgentCall] = {}
         # Calls whose server is still starting, in the order they came.
         self._held: dict[AgentCall, None] = {}
-        self._emptied: trio.Event | None = None
         size = session.group_size
         self._order: CallGroups[AgentCall] | None = None if size is None else CallGroups(size, limits.waiting)
         self._jobs: Jobs | None = None
@@ -430,22 +428,11 @@ class InFlight:
             self.announce(call)
         return refusal
 
-    def rest(self) -> trio.Event:
-        """End every call; the event is set when the last has ended."""
-        emptied = self._emptied = self._emptied or trio.Event()
-        self.stop(CANCELLED)
-        self._look_whether_empty()
-        self._channel.flush()
-        return emptied
-
-    def _look_whether_empty(self) -> None:
-        if self._emptied is not None and not self._calls:
-            self._emptied.set()
-            self._emptied = None
-
     def close(self) -> RootUsage:
         """There will be no more calls: forget the jobs. Returns the account of the session's calls."""
-        self.forget_jobs()
+        if not self._calls and self._jobs is not None:
+            self._jobs.close()
+            self._jobs = None
         self._context.states.close()
         self._context.spool.remove(self._context.outputs.close())
         if self._context.budget is not None and self._session.lineage is None:
@@ -460,12 +447,6 @@ class InFlight:
         if fresh is None or self._session.lineage is not None:
             return fresh
         return self._budgets.take(self._owner, self._machine.agent, fresh, trio.current_time())
-
-    def forget_jobs(self) -> None:
-        """Forget all jobs, read or not, unless one still runs."""
-        if not self._calls and self._jobs is not None:
-            self._jobs.close()
-            self._jobs = None
 
     def ended(self, call: AgentCall) -> None:
         """Answer the call, or let its job be done, and give its places back; the session may have waited for it."""
@@ -482,7 +463,6 @@ class InFlight:
             call.leave_steps(outcome)
             for each in () if self._order is None else self._order.leave(call):
                 context.starter.start(each)
-        self._look_whether_empty()
         self._session.settle()
 
     def _answer(self, call: AgentCall, outcome: Outcome) -> None:

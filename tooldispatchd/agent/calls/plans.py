@@ -119,7 +119,7 @@ class SpooledOutput(Spill, Protocol):
 
 
 class CommandPlan(TaskPlan):
-    """A program: one child a call, or one for several calls of a session where its table says `reuse`.
+    """A program: one child a call.
 
     It `gives_text` where its output is any text; then long ones are `spooled`, if anything is to do that.
     """
@@ -149,7 +149,7 @@ class CommandPlan(TaskPlan):
         self._program = program
 
     async def run(self, call: Call) -> Outcome:
-        """Run the child; unless it is reused it is gone when this returns."""
+        """Run the child, which is gone when this returns."""
         program = self._program
         if program.needs_workspace and call.context.workspace is None:
             return no_workspace(self.name).ran(may_have=False)
@@ -164,17 +164,14 @@ class CommandPlan(TaskPlan):
         runtime, program = self._runtime, self._program
         details: dict[str, Raw] | None = {} if call.wanted.details else None
         updates = UpdateLines.of(partial(send_update, call) if call.wants_updates else None, details)
-        result: ProgramValue | Unread | Fault
-        if program.reuse is not None:
-            result = await runtime.services.reusers.run(program, call, partial(self._lend, call), updates)
-        elif isinstance(lent := await self._lend(call), Fault):
-            result = lent.ran(may_have=False)
-        else:
-            try:
-                result = await runtime.services.programs.run(program, call, lent, updates, spooled)
-            finally:
-                if lent is not None:
-                    await lent.close()  # noqa: ASYNC102  # it shields and bounds itself
+        lent = await self._lend(call)
+        if isinstance(lent, Fault):
+            return lent.ran(may_have=False)
+        try:
+            result = await runtime.services.programs.run(program, call, lent, updates, spooled)
+        finally:
+            if lent is not None:
+                await lent.close()  # noqa: ASYNC102  # it shields and bounds itself
         if isinstance(result, Fault):
             return result
         log_stderr(runtime, call, result.stderr)

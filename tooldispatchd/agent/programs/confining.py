@@ -25,7 +25,7 @@ def program_of_tool(setup: Setup, tool: DeclaredTool, profile: Profile) -> Progr
     # In the mode `args` these are templates, of which each call makes its own.
     args = () if tool.feed.mode == "args" else spec.args
     argv = (*spec.command, *args)
-    return _program(setup, spec, profile, argv=argv, feed=tool.feed, output=tool.printed, reuse=spec.reuse)
+    return _program(setup, spec, profile, argv=argv, feed=tool.feed, output=tool.printed)
 
 
 def program_of_agent(setup: Setup, name: str, profile: Profile) -> Program:
@@ -37,9 +37,7 @@ def program_of_agent(setup: Setup, name: str, profile: Profile) -> Program:
     is_caller = spec.is_profile
     own = setup.profile_keys.key_below(name, profile) if is_caller else None
     whole = (*argv, *args)
-    program = _program(
-        setup, spec, profile, argv=whole, feed=process.feed, output=process.output, own=own, reuse=spec.reuse
-    )
+    program = _program(setup, spec, profile, argv=whole, feed=process.feed, output=process.output, own=own)
     return replace(program, shares_streams=True) if spec.ports == "stdio" else program
 
 
@@ -81,7 +79,6 @@ def _program(
     feed: Feed,
     output: Output,
     own: str | None = None,
-    reuse: int | None = None,
 ) -> Program:
     enforced = enforced_for(setup, spec, profile)
     kept = enforced.confinement
@@ -105,7 +102,6 @@ def _program(
         policy_of(enforced),
         unenforced=tuple(enforced.lacking),
         profile=own,
-        reuse=reuse,
         home={"HOME": spec.env["HOME"]} if "HOME" in spec.env else {},
         files=tuple(path for path in setup.agent_specs.values() if path in argv),
     )

@@ -38,15 +38,13 @@ class Program(msgspec.Struct, frozen=True):
     """A command as a profile's agents run it.
 
     `policy` is what it is started under, None where nothing is asked of it, and `unenforced` the keys that this machine
-    cannot keep it to. An agent that may call tools has a `profile`, by its key. One child serves `reuse` calls of a
-    session.
+    cannot keep it to. An agent that may call tools has a `profile`, by its key.
     """
 
     command: Command
     policy: Policy | None = None
     unenforced: tuple[str, ...] = ()
     profile: str | None = None
-    reuse: int | None = None
     shares_streams: bool = False
     """Whether an agent has its channel on its stdin and stdout."""
     home: dict[str, str] = {}
@@ -159,12 +157,6 @@ class Lent(Protocol):
 
     def share_streams(self) -> PortPipes:
         """Keep the child's descriptors from it, for its stdin and stdout; they are closed with the channel."""
-
-    async def rest(self) -> None:
-        """The call that the child serves has ended."""
-
-    def wake(self, call: Call) -> None:
-        """The child serves another call."""
 
     async def close(self) -> None:
         """End its session and close its descriptors. Idempotent."""

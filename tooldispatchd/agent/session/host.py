@@ -35,7 +35,7 @@ from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.front.channel import Channel, Outlet
 from tooldispatchd.wire.channel import ChannelMachine
 from tooldispatchd.wire.decode import Refused, id_of, refuse_unread
-from tooldispatchd.wire.faults import Code, Fault
+from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.heavy import HeavyLine
 from tooldispatchd.wire.lines import HEAD_BYTES
 from tooldispatchd.wire.messages import (
@@ -73,7 +73,6 @@ DEAR: Final = 8
 TOOLS_A_REQUEST: Final = 4
 
 # For an agent that asks for something between two of the calls that it serves.
-RESTING: Final = Fault(Code.NOT_ALLOWED, "an agent calls tools while it is called, and not between its calls")
 
 
 class Hearing(Enum):
@@ -101,7 +100,6 @@ class ChannelHost:
         "_hearing",
         "_heavy",
         "_is_reading",
-        "_is_resting",
         "_is_turn_over",
         "_machine",
         "_may_stay",
@@ -151,7 +149,7 @@ class ChannelHost:
         self._roster = Roster(latest, self, self._machine.outgoing, entrance, visitor, lineage=lineage)
         self._hearing = Hearing.LISTENING
         self._allowance = LineAllowance(runtime.setup.limits.lines_per_s, trio.current_time())
-        self._is_resting = self._is_reading = self._is_turn_over = False
+        self._is_reading = self._is_turn_over = False
         self._unsent = 0  # bytes of large answers among the outgoing lines
         # So many things must be done before further lines are looked at: one may be a line that a checker reads.
         self._awaited = 0
@@ -194,7 +192,7 @@ class ChannelHost:
         before = machine.line
         left = TURN if self._allowance.left >= TURN else self._refill()
         until = 0.0  # a short turn needs no clock
-        is_slow = self._allowance.is_used_up or self._is_resting or self._outlet.is_crowded
+        is_slow = self._allowance.is_used_up or self._outlet.is_crowded
         self._is_reading = True
         try:
             while self._read and not self._is_turn_over:
@@ -413,19 +411,6 @@ class ChannelHost:
         """The session of an agent that was called, before it has said anything; or why there is none."""
         return self._roster.open_called(profile)
 
-    def rest(self) -> trio.Event | None:
-        """Refuse requests and end those in flight; what is set when none is, None where there never was one."""
-        self._is_resting = True
-        own = self._roster.own
-        return None if own is None or own.in_flight is None else own.in_flight.rest()
-
-    def wake(self) -> None:
-        """Take requests again; the jobs of before are forgotten."""
-        self._is_resting = False
-        own = self._roster.own
-        if own is not None and own.in_flight is not None:
-            own.in_flight.forget_jobs()
-
     def closed(self, agent: str | None) -> None:
         """A session is torn down; after the last one the channel closes, if no other can open."""
         if self._has_administered and self._state.is_draining and self.may_administer:
@@ -522,8 +507,6 @@ class ChannelHost:
             session.refuse_request(request, self._flooded)
         elif self._outlet.is_crowded and body.id not in session.machine.live:
             session.refuse_request(request, self.share.fault)
-        elif self._is_resting and body.id not in session.machine.live:
-            session.refuse_request(request, RESTING)
         else:
             session.request(request, line=self._machine.line)
 

@@ -40,10 +40,10 @@ class PortStreams(ProgramStreams):
 
     def begin(
         self, stdin: bytes | bytearray, take: Take, updates: UpdateLines | None, *, closes_stdin: bool = False
-    ) -> bool:
+    ) -> None:
         self._answer = take
         self.watch(self._pipes.answers)
-        return super().begin(stdin, self._split, updates, closes_stdin=closes_stdin)
+        super().begin(stdin, self._split, updates, closes_stdin=closes_stdin)
 
     def drain(self) -> None:
         super().drain()

@@ -1,4 +1,4 @@
-"""The pipes of a child that serves calls: one call's input goes in, its output, updates and complaints come out."""
+"""The pipes of a child that serves a call: its input goes in, its output, updates and complaints come out."""
 
 import math
 import select
@@ -20,7 +20,7 @@ Take = Callable[[bytes], bool]
 
 
 class ProgramStreams(ChildPipes):
-    """The pipes of `child`, and the one call that it serves now. Raises OSError where there is no epoll set."""
+    """The pipes of `child`, and the call that it serves. Raises OSError where there is no epoll set."""
 
     __slots__ = ("_closes_stdin", "_is_done", "_take", "_updates", "child", "errors", "unwritten")
 
@@ -37,26 +37,14 @@ class ProgramStreams(ChildPipes):
 
     def begin(
         self, stdin: bytes | bytearray, take: Take, updates: UpdateLines | None, *, closes_stdin: bool = False
-    ) -> bool:
-        """Begin a call: write what the pipe takes; false where the other end is closed, and the child can read nothing.
-
-        `closes_stdin`: it is the child's only call, which ends its input.
-        """
+    ) -> None:
+        """Begin the call: write what the pipe takes. `closes_stdin`: the call ends the child's input."""
         self._take = take
         self._closes_stdin = closes_stdin
         self._updates = updates
         self._is_done = False
         self.unwritten = memoryview(stdin)
-        is_open = self._write()
-        return is_open or len(self.unwritten) < len(stdin)
-
-    def forget(self) -> None:
-        """Keep nothing of the last call: a child may idle for long."""
-        self._take = _ignore
-        self._updates = None
-        self.unwritten = memoryview(b"")
-        if self.errors.total:
-            self.errors = Tail(STDERR_TAIL_BYTES)
+        self._write()
 
     async def serve(self) -> bool:
         """Serve the pipes until the child has exited, or until no more is wanted; whether it has exited."""
@@ -78,13 +66,9 @@ class ProgramStreams(ChildPipes):
         """Take what an ended child has left in its pipes."""
         for chunk in rest(self.child.stdout):
             self._take(chunk)
-        self.hear()
-        self.drain_updates()
-
-    def hear(self) -> None:
-        """Take what lies in stderr."""
         for chunk in rest(self.child.stderr):
             self.errors.add(chunk)
+        self.drain_updates()
 
     def drain_updates(self) -> None:
         """Take what lies in the updates, which are complete then."""
@@ -128,7 +112,3 @@ class ProgramStreams(ChildPipes):
             if self._closes_stdin:
                 self.child.close_stdin()
         return is_open
-
-
-def _ignore(_: bytes) -> bool:
-    return True

@@ -139,10 +139,13 @@ async def test_a_program_starts_in_a_directory_and_not_where_a_link_in_its_place
     real, link = tmp_path / "real", tmp_path / "link"
     real.mkdir()
     link.symlink_to(real)
+    held = real.stat().st_dev, real.stat().st_ino
     async with open_family() as family:
         with pytest.raises(SpawnError, match="symbolic links"):
-            family.spawn(["pwd"], cwd=str(link), is_straight=True)
-        child = family.spawn(["touch", "here"], cwd=str(real), is_straight=True)
+            family.spawn(["pwd"], cwd=str(link), held=held)
+        with pytest.raises(SpawnError, match="another directory"):
+            family.spawn(["pwd"], cwd=str(tmp_path), held=held)
+        child = family.spawn(["touch", "here"], cwd=str(real), held=held)
         await child.exited()
         child.reap()
     assert (real / "here").exists()

@@ -78,8 +78,17 @@ workspaces = ["@HOME@/shared/*"]
 tools = ["where", "writes", "boxed", "below"]
 workspace = "@HOME@/agents/${{profile}}/${{agent}}"
 make = true
+[tools.function]
+python = "os:getcwd"
+output_schema = {{ type = "string" }}
+cwd = "workspace"
+[tools.worker]
+python = "os:getcwd"
+output_schema = {{ type = "string" }}
+cwd = "workspace"
+resident = true
 [agents.asking]
-tools = ["where", "writes", "bounded"]
+tools = ["where", "writes", "bounded", "function", "worker"]
 workspaces = ["@HOME@/shared/*"]
 [agents.both]
 tools = ["where"]
@@ -230,6 +239,23 @@ def test_a_link_in_the_place_of_a_workspace_leads_no_program_elsewhere(agent: Ag
     swapped.rename(home / "shared" / f"gone-{tool}")
     swapped.symlink_to(home / "outside")
     assert "symbolic links" in str(agent.ask(tool, None)["content"])
+
+
+@pytest.mark.parametrize(("tool", "given"), [("where", None), ("bounded", None), ("function", {}), ("worker", {})])
+def test_another_directory_in_the_place_of_a_workspace_is_not_entered(
+    agent: Agent, home: Path, tool: str, given: object
+) -> None:
+    mine, theirs = home / "shared" / f"mine-{tool}", home / "shared" / f"theirs-{tool}"
+    mine.mkdir()
+    theirs.mkdir()
+    greet(agent, "asking", workspace=str(mine))
+    assert agent.ask(tool, given)["content"] == json.dumps(str(mine))
+    mine.rename(home / "shared" / f"kept-{tool}")
+    theirs.rename(mine)
+    assert "another directory than when the session opened" in str(agent.ask(tool, given)["content"])
+    # An agent that says so works there from now on.
+    greet(agent, "asking", agent="new", workspace=str(mine))
+    assert agent.ask(tool, given, agent="new")["content"] == json.dumps(str(mine))
 
 
 @pytest.mark.parametrize("asked", ["", "relative", "/" + "x" * 5000])

@@ -120,7 +120,9 @@ class AgentChannel:
         """Open the session for `call` and wait for its servers; why it cannot be. Raises `OSError`."""
         self._channel.open(self._host, closed=lambda: None)
         await plan_ahead(self._runtime, profile)
-        session = self._host.open_called(self._runtime.setup.profile_keys.profile(profile))
+        asked = self._runtime.setup.profile_keys.profile(profile)
+        while (session := self._host.open_called(asked)) is None:
+            await self._host.search()
         if isinstance(session, Fault):
             return session
         self._child = {"id": call.id, "tool": call.request.name, "child": self.number, **self._lineage.names()}

@@ -4,13 +4,13 @@
                                                     or be another one's: "../x" is "%2E.%2Fx", no name at all is "_"
     workspaces = ["/srv/agents/*"]                    those that a hello may name: these directories and what is in them
 
-Links are resolved by whoever may look at files (`agent.session.workspace`).
+Links are resolved where files may be looked at (`agent.session.workspace`).
 """
 
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from tooldispatchd.catalog.callgraph import PROCESS, TOOL, set_going
 from tooldispatchd.catalog.confinedspec import ConfinedSpec
@@ -34,6 +34,13 @@ _NO_PROFILE: Final = (
     "it works in a workspace, and the profile of all agents has none: declare [agents.default], with a workspace and"
     " with what it offers (tools, toolboxes, mcp)"
 )
+
+
+class Workspace(NamedTuple):
+    """A session's directory: its path without links, and the device and inode that it had when the session opened."""
+
+    path: str
+    identity: tuple[int, int]
 
 
 def escaped(name: str | None) -> str:

@@ -86,21 +86,21 @@ class Family:
         with_updates: bool = False,
         is_joined: bool = False,
         extra: Mapping[int, int] = {},
-        is_straight: bool = False,
+        held: tuple[int, int] | None = None,
     ) -> Child:
         """Start `argv` (a program and its arguments, at least one word); raises SpawnError.
 
         Its environment is that of `reserve`. A program without a slash is looked for in that environment's PATH; where
         `cwd` is given, a relative program or PATH entry starts there. `extra` are further descriptors of the caller's,
         by their numbers in the child (3 only where there are no updates); the caller keeps its own. `is_joined`:
-        stdout and stderr are one pipe. `is_straight`: no part of the path `cwd` may be a link. Must be called in trio's
-        thread, always the same.
+        stdout and stderr are one pipe. `held`: the device and inode that `cwd` must have; no part of its path may be a
+        link then. Must be called in trio's thread, always the same.
         """
         reserved = self.reserve(argv[0], env=env, with_updates=with_updates)
         try:
             pipes = {"with_updates": with_updates, "is_joined": is_joined}
-            with _opened(argv[0], cwd if is_straight else None) as straight:
-                child = spawn(argv, env=reserved.env, cwd=straight or cwd, owner=self, extra=extra, **pipes)
+            with _opened(argv[0], cwd, held) as straight:
+                child = spawn(argv, env=reserved.env, cwd=straight, owner=self, extra=extra, **pipes)
         except SpawnError:
             self.cancel(reserved)
             raise
@@ -241,13 +241,13 @@ class Family:
 
 
 @contextmanager
-def _opened(argv0: str, directory: str | None) -> Iterator[str | None]:
-    """A path that leads to the directory itself, whatever comes to have its place; raises SpawnError."""
-    if directory is None:
-        yield None
+def _opened(argv0: str, directory: str | None, held: tuple[int, int] | None) -> Iterator[str | None]:
+    """A path that leads to the directory that is `held`, whatever comes to have its place; raises SpawnError."""
+    if directory is None or held is None:
+        yield directory
         return
     try:
-        fd = open_straight(directory)
+        fd = open_straight(directory, held)
     except OSError as error:
         raise SpawnError(argv0, f"directory '{directory}': {error.strerror}") from error
     try:

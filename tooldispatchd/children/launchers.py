@@ -62,7 +62,7 @@ class Launchers:
         extra: Mapping[int, int] = {},
         leaf: str | None = None,
         scratch: str | None = None,
-        is_straight: bool = False,
+        held: tuple[int, int] | None = None,
     ) -> Child:
         """Start `argv` under `policy`, all else as for `Family.spawn`; raises SpawnError.
 
@@ -88,7 +88,7 @@ class Launchers:
                     "cwd": cwd,
                     "fds": [*range(len(theirs)), *extra],
                     "scratch": scratch,
-                    "is_straight": is_straight,
+                    "held": held,
                 }
                 fds = [*theirs, *extra.values()]
                 if leaf is not None:

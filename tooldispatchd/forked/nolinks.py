@@ -6,13 +6,16 @@ A process that may change what stands above such a place could else put a link t
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from typing import Final
 
 _FLAGS: Final = os.O_PATH | os.O_CLOEXEC
 
 
-def open_straight(path: str) -> int:
+def open_straight(path: str, held: Sequence[int] | None = None) -> int:
     """A descriptor that names what is at the absolute `path`; raises OSError, which is ELOOP where a part is a link.
+
+    It has to be what `held` names by device and inode, if that is given: else ESTALE.
 
     Step by step, which is as safe as openat2(2) and a few microseconds slower: filters of containers refuse that call.
     """
@@ -29,4 +32,17 @@ def open_straight(path: str) -> int:
         if stat.S_ISLNK(os.fstat(fd).st_mode):
             os.close(fd)
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    found = os.fstat(fd)
+    if held is not None and [found.st_dev, found.st_ino] != [*held]:
+        os.close(fd)
+        raise OSError(errno.ESTALE, "it is another directory than when the session opened", path)
     return fd
+
+
+def enter_straight(path: str, held: Sequence[int] | None) -> None:
+    """Make it the working directory; otherwise as `open_straight`."""
+    fd = open_straight(path, held)
+    try:
+        os.fchdir(fd)
+    finally:
+        os.close(fd)

@@ -38,6 +38,7 @@ from tooldispatchd.calls.stages import ASIDE, WAITS, CallEvent, CallMachine, Cal
 from tooldispatchd.calls.states import States
 from tooldispatchd.calls.tally import Tallies, ToolTally
 from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.workspaces import Workspace
 from tooldispatchd.children.grace import Grace
 from tooldispatchd.front.timer import Deferred, Expiring, Timer
 from tooldispatchd.wire.faults import Fault
@@ -218,7 +219,7 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     session: CallSession
     tallies: Tallies
     profile: str
-    workspace: str | None
+    workspace: Workspace | None
     """The session's own directory, if it has one."""
     states: States
     places: Gate["Call"]

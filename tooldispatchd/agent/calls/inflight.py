@@ -43,6 +43,7 @@ from tooldispatchd.calls.outputs import StoredOutputs
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason
 from tooldispatchd.calls.states import States
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.catalog.workspaces import Workspace
 from tooldispatchd.children.grace import LAST_S
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import Request, ToolUpdate
@@ -67,7 +68,7 @@ class CallingSession(CallSession, Protocol):
     lineage: Lineage | None
     """Where it stands, if another agent called it."""
     profile: str
-    workspace: str | None
+    workspace: Workspace | None
 
     events: Events | None
     """What tells whoever wants to hear of it; None where nobody does."""

@@ -338,7 +338,7 @@ def call_meta(call: Call) -> dict[str, object]:
         "profile": context.profile,
         # Unix seconds, since a server may run on another machine.
         "deadline": round(time.time() + left_s, 3) if left_s < math.inf else None,
-        "workspace": context.workspace,
+        "workspace": None if context.workspace is None else context.workspace.path,
     }
     return {META_PREFIX + key: value for key, value in told.items() if value is not None}
 

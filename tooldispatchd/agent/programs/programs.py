@@ -18,6 +18,7 @@ import trio
 from tooldispatchd.agent.calls.call import Call
 from tooldispatchd.calls.outcome import Unread
 from tooldispatchd.catalog.speckinds import WORKSPACE
+from tooldispatchd.catalog.workspaces import Workspace
 from tooldispatchd.children import endings
 from tooldispatchd.children.family import Family
 from tooldispatchd.children.launchers import Launchers
@@ -49,8 +50,8 @@ class Program(msgspec.Struct, frozen=True):
     """Whether an agent has its channel on its stdin and stdout."""
     home: dict[str, str] = {}
     """Its `HOME`, where its table says one."""
-    starts_in_workspace: bool = False
-    """Whether its directory is a session's workspace: started there, and not where a link in its place leads."""
+    held: tuple[int, int] | None = None
+    """The device and inode of its directory, where that is a session's workspace: it starts in no other."""
     files: tuple[str, ...] = ()
     """Files of the daemon's that it is told of and must be able to read."""
 
@@ -59,15 +60,15 @@ class Program(msgspec.Struct, frozen=True):
         """Whether it cannot run in a session without a workspace."""
         return self.command.cwd == WORKSPACE or (self.policy is not None and self.policy.is_in_workspace)
 
-    def at(self, workspace: str | None) -> "Program":
+    def at(self, workspace: Workspace | None) -> "Program":
         """The program as a session with this workspace runs it."""
         if workspace is None or not self.needs_workspace:
             return self
-        cwd = workspace if self.command.cwd == WORKSPACE else self.command.cwd
-        policy = None if self.policy is None else self.policy.at(workspace)
-        command = msgspec.structs.replace(self.command, cwd=cwd)
-        there = self.command.cwd == WORKSPACE
-        return msgspec.structs.replace(self, command=command, policy=policy, starts_in_workspace=there)
+        policy = None if self.policy is None else self.policy.at(workspace.path)
+        if self.command.cwd != WORKSPACE:
+            return msgspec.structs.replace(self, policy=policy)
+        command = msgspec.structs.replace(self.command, cwd=workspace.path)
+        return msgspec.structs.replace(self, command=command, policy=policy, held=workspace.identity)
 
     @property
     def reads_text(self) -> bool:
@@ -135,7 +136,7 @@ def variables_of(call: Call) -> dict[str, str]:
         "SESSION": str(context.lineage.number),
         "PROFILE": context.profile,
         "DEADLINE": f"{time.time() + left_s:.3f}",
-        "WORKSPACE": context.workspace,
+        "WORKSPACE": None if context.workspace is None else context.workspace.path,
     }
     # What holds a NUL, as an agent's id may, can be in no variable.
     env = {PREFIX + name: value for name, value in said.items() if value is not None and "\0" not in value}
@@ -222,8 +223,8 @@ class Programs:
         async def launch(  # noqa: ASYNC124
             argv: Sequence[str], /, *, env: Mapping[str, str], with_updates: bool
         ) -> Child:
-            pipes = {"with_updates": with_updates, "is_joined": is_joined, "is_straight": program.starts_in_workspace}
-            child = family.spawn(argv, env=env, cwd=cwd, extra=extra, **pipes)
+            pipes = {"with_updates": with_updates, "is_joined": is_joined}
+            child = family.spawn(argv, env=env, cwd=cwd, held=program.held, extra=extra, **pipes)
             if lent is not None:
                 lent.started()
             return child
@@ -252,7 +253,7 @@ class Programs:
                 extra=extra,
                 leaf=leaf,
                 scratch=around.scratch,
-                is_straight=program.starts_in_workspace,
+                held=program.held,
             )
             if lent is not None:
                 lent.started()

@@ -121,7 +121,7 @@ class PythonPlan(TaskPlan):
         self._warm.workers.open(session)
 
     def _header(self, call: Call, scratch: str | None) -> CallHeader:
-        context = call.context
+        context, there = call.context, call.context.workspace
         return CallHeader(
             id=call.id,
             tool=self.name,
@@ -130,8 +130,8 @@ class PythonPlan(TaskPlan):
             profile=context.profile,
             left_s=call.until - trio.current_time(),
             scratch=scratch,
-            workspace=context.workspace,
-            in_workspace=self._tool.in_workspace,
+            workspace=None if there is None else there.path,
+            held=None if there is None or not self._tool.in_workspace else there.identity,
             updates=call.wants_updates,
             state=None if self._state is None else Raw(context.states.value(self._state)),
             options=self._options,

@@ -407,9 +407,17 @@ class ChannelHost:
 
     # --- the side of who called its agent ---
 
-    def open_called(self, profile: Profile) -> Session | Fault:
-        """The session of an agent that was called, before it has said anything; or why there is none."""
+    def open_called(self, profile: Profile) -> Session | Fault | None:
+        """The session of an agent that was called, before it has said anything; or why there is none.
+
+        None says to ask once more after `search`.
+        """
         return self._roster.open_called(profile)
+
+    async def search(self) -> None:
+        """Look for the workspace of the session that is to open."""
+        if self._roster.search is not None:
+            await self._roster.search.run()
 
     def closed(self, agent: str | None) -> None:
         """A session is torn down; after the last one the channel closes, if no other can open."""
@@ -475,6 +483,14 @@ class ChannelHost:
         """Take a line once more in the next turn: its session cannot open yet."""
         self._read.append(message)
         self._is_turn_over = True
+        search = self._roster.search
+        if search is not None and not search.is_over:
+            self.hold()
+            self._services.home.start_soon(self._await_search)
+
+    async def _await_search(self) -> None:
+        await self.search()
+        self.release()
 
     def _turn_down(self, message: Message | Refused | None) -> int:
         """A line over the channel's limit that ends nothing. It takes a whole turn, which slows who goes on."""

@@ -16,6 +16,7 @@ import trio
 
 from tooldispatchd.calls.gate import Gate, Turns, kept_of
 from tooldispatchd.calls.memory import Share
+from tooldispatchd.catalog.workspaces import Workspace
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import EventKind
 
@@ -89,7 +90,7 @@ class Lineage:
         self.until = math.inf
         self.traceparent: str | None = None
         # That of the call which its agent serves.
-        self.workspace: str | None = None
+        self.workspace: Workspace | None = None
         # Set when its servers have answered or failed; nobody waits for that but who starts it.
         self.opened: trio.Event | None = None
 

@@ -19,11 +19,12 @@ from tooldispatchd.agent.session.administration import is_owner
 from tooldispatchd.agent.session.entrance import NOT_AUTHENTICATED, Entrance, Visitor, narrow_profile
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.session.session import Session
-from tooldispatchd.agent.session.workspace import NOT_WITHIN, find_workspace
+from tooldispatchd.agent.session.workspace import NOT_WITHIN, WorkspaceSearch, key_of, refuse_path
 from tooldispatchd.agent.tools.declaredplans import plan_some
 from tooldispatchd.agent.tools.showing import refuse_form
 from tooldispatchd.calls.refusals import is_logged
 from tooldispatchd.catalog.profiles import Profile
+from tooldispatchd.catalog.workspaces import Workspace
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import PROTOCOL, Hello, Outgoing
 from tooldispatchd.wire.session import SessionMachine, State, fault_line
@@ -63,6 +64,7 @@ class Roster:
         "is_closing",
         "named",
         "own",
+        "search",
         "sees_drain",
     )
 
@@ -85,6 +87,8 @@ class Roster:
         self.is_closing = False
         # The daemon drains, and somebody here has shown to be of a profile that administers it: no session says so now.
         self.sees_drain = False
+        # For the workspace of the session that opens when it is over.
+        self.search: WorkspaceSearch | None = None
         self._latest = latest
         self._channel: SessionChannel | None = channel
         self._outgoing = outgoing
@@ -128,7 +132,7 @@ class Roster:
         return self.own if agent is None else self.named.get(agent)
 
     def greet(self, hello: Hello, *, line: int) -> bool:
-        """Open the session that `hello` asks for, or say why not; false where its tools are to be planned first."""
+        """Open the session that `hello` asks for, or say why not; false where there is more to do before."""
         session = self.of(hello.agent)
         if session is not None and session.machine.state in {State.DRAINING, State.CLOSED}:
             self._say(ENDING, hello, line=line)
@@ -148,6 +152,8 @@ class Roster:
                 return False
             if isinstance(found, Profile):
                 found = self._open(found, hello, line=line)
+            if found is None:
+                return False
             if isinstance(found, Fault):
                 self._say(found, hello, line=line)
                 self._mind_refusal(found, hello)
@@ -161,7 +167,7 @@ class Roster:
             refusal = UNSUPPORTED
         elif hello.profile not in {None, session.profile}:
             refusal = NOT_AUTHENTICATED
-        elif hello.workspace not in {None, session.workspace}:
+        elif hello.workspace not in {None, session.workspace and session.workspace.path}:
             refusal = NOT_WITHIN
         else:
             refusal = refuse_form(hello.schemas) if isinstance(hello.spec, UnsetType) else NO_SPEC
@@ -170,9 +176,10 @@ class Roster:
         elif session is not None:
             session.greet(hello, line=line)
 
-    def open_called(self, profile: Profile) -> Session | Fault:
+    def open_called(self, profile: Profile) -> Session | Fault | None:
         """The one session of an agent that another agent called, before it has said anything; or why there is none.
 
+        None says to ask once more when `search` is over.
         A daemon that drains opens it all the same: it is a part of a call that was let in before.
         """
         return self._no_room() or self._open(profile, None, line=0)
@@ -277,15 +284,27 @@ class Roster:
             self._refusal = self._refusal or refusal
             self.is_closing = True
 
-    def _open(self, profile: Profile, hello: Hello | None, *, line: int) -> Session | Fault:
+    def _workspace(self, profile: Profile, hello: Hello | None) -> Workspace | Fault | WorkspaceSearch | None:
+        """The directory of a session that opens, or the search for it, which is to be made first."""
         agent, asked = (None, None) if hello is None else (hello.agent, hello.workspace)
         if self._lineage is not None and not profile.has_workspace:
-            workspace = self._lineage.workspace
-        else:
-            found = find_workspace(profile, asked, agent=agent, visitor=self._visitor)
-            if isinstance(found, Fault):
-                return found
-            workspace = found
+            return self._lineage.workspace
+        refusal = None if asked is None else refuse_path(profile, asked)
+        if refusal is not None or (asked is None and profile.workspace is None):
+            return refusal
+        search = self.search
+        if search is None or search.key != key_of(profile, asked, agent):
+            search = WorkspaceSearch(profile, asked, agent=agent, visitor=self._visitor)
+        self.search = None if search.is_over else search
+        return search.found if search.is_over else search
+
+    def _open(self, profile: Profile, hello: Hello | None, *, line: int) -> Session | Fault | None:
+        agent = None if hello is None else hello.agent
+        workspace = self._workspace(profile, hello)
+        if isinstance(workspace, WorkspaceSearch):
+            return None
+        if isinstance(workspace, Fault):
+            return workspace
         machine = SessionMachine(self._outgoing, agent=agent)
         # It would keep the whole line that it stands in.
         spec = None if hello is None or isinstance(hello.spec, UnsetType) else hello.spec.copy()

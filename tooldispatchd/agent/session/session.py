@@ -40,6 +40,7 @@ from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.refusals import is_logged
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
+from tooldispatchd.catalog.workspaces import Workspace
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ByeSaid, Hello, NestedReq, Reply, Request, ShortReq, ToolCancel, ToolsReq
 from tooldispatchd.wire.questions import Question, Questions
@@ -89,7 +90,7 @@ class Session:
         lineage: Lineage | None,
         *,
         profile: Profile,
-        workspace: str | None = None,
+        workspace: Workspace | None = None,
         spec: Raw | None = None,
     ) -> None:
         self.machine = machine
@@ -98,7 +99,6 @@ class Session:
         self.events: Events | None = None
         self.audit: SessionAudit | None = None
         self.profile = profile.name
-        # The directory of its own, absolute and without links.
         self.workspace = workspace
         self.answered = self.faults = 0
         # The agent's `bye`, which is answered when the teardown is done.
@@ -428,7 +428,7 @@ class Session:
         roots = self._runtime.setup.roots(self.profile)
         if WORKSPACE not in roots:
             return roots
-        own = () if self.workspace is None else (Path(self.workspace).as_uri(),)
+        own = () if self.workspace is None else (Path(self.workspace.path).as_uri(),)
         return tuple(uri for root in roots for uri in (own if root == WORKSPACE else (root,)))
 
     @property

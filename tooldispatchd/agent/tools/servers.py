@@ -26,7 +26,7 @@ from tooldispatchd.catalog.profiles import Profile, ServerUse
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import OAuthSpec
 from tooldispatchd.catalog.tools import DeclaredTool
-from tooldispatchd.catalog.workspaces import needs_workspace
+from tooldispatchd.catalog.workspaces import Workspace, needs_workspace
 from tooldispatchd.http.reach import OAuth, Reach, reach_by
 from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
@@ -49,7 +49,7 @@ class ServersOwner(AgentSide, Protocol):
     def tools_changed(self) -> None: ...
     def server_moved(self, server: str, fault: Fault | None) -> None: ...
 
-    workspace: str | None
+    workspace: Workspace | None
     """The session's own directory, if it has one."""
 
 
@@ -521,7 +521,7 @@ def server_value(
         transport=spec.transport,
         env=spec.env if program is None else program.command.env,
         cwd=spec.cwd if program is None else program.command.cwd,
-        starts_in_workspace=program is not None and program.starts_in_workspace,
+        held=None if program is None else program.held,
         whitelist=whitelist,
         allow=spec.allow if use is not None or spec.shared else None,
         declared=needed,

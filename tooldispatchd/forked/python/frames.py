@@ -16,8 +16,8 @@ _PREFIX = struct.Struct("<BQ")
 class FrameKind(IntEnum):
     CALL = 1
     """An object: `function` (`package.module:function`), `id`, `tool`, `agent`, `session`, `profile`, `left_s` (seconds
-    or null), `scratch` and `workspace` (paths or null), `in_workspace` (whether it runs there), `updates`, `state`
-    (null where the tool has none), `options` (an object)."""
+    or null), `scratch` and `workspace` (paths or null), `held` (the device and inode of the workspace, where it
+    runs there), `updates`, `state` (null where the tool has none), `options` (an object)."""
     INPUT = 2
     """The call's input, checked by the daemon."""
     UPDATE = 3

@@ -18,7 +18,7 @@ TIMES = 20
 # As the daemon writes them; a path that is no directory.
 HEADER = (
     b'{"function":"rehearsal","id":"1","tool":"say","agent":null,"session":1,"profile":"default","left_s":60.0,'
-    b'"scratch":"/dev/null","workspace":null,"in_workspace":false,"updates":false,"state":null,"options":{}}'
+    b'"scratch":"/dev/null","workspace":null,"held":null,"updates":false,"state":null,"options":{}}'
 )
 INPUT = b'{"text":"what is said"}'
 

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from tooldispatchd.forked.nolinks import enter_straight
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.forked.python.calling import CallSocket, Function, Gone, caller, failure, perform
 from tooldispatchd.forked.python.context import Shutting, enter_scratch, files_places, put_back
@@ -195,7 +196,7 @@ class WarmParent:
             return
         # The call alone says what its scratch directory is, and this child may be forked ahead of it.
         call, line = channel.receive()
-        at = call["workspace"] if call["in_workspace"] else None
+        at = (call["workspace"], call["held"]) if call["held"] else None
         own = errand._replace(scratch=call["scratch"], workspace=call["workspace"])
         function = self._functions.get(call["function"])
         self._confine(own, channel, *leaf, at=at, attended=function is not None and function.is_attended)
@@ -207,10 +208,10 @@ class WarmParent:
         channel: CallSocket,
         leaf: int | None = None,
         *,
-        at: str | None = None,
+        at: tuple[str, list[int]] | None = None,
         attended: bool = False,
     ) -> None:
-        """Shut this child in, once it has gone to the directory `at`.
+        """Shut this child in, once it has gone to the directory `at`, as `enter_straight` does.
 
         Raises Gone where that cannot be, when the daemon has been told.
         """
@@ -218,7 +219,7 @@ class WarmParent:
             scratch, workspace = errand.scratch, errand.workspace
             enter_given(scratch)
             if at is not None:
-                os.chdir(at)
+                enter_straight(*at)
             policy = self._policies[errand.policy]
             confinement = self._confinements.get(for_worker(policy) if errand.is_resident else policy)
             if isinstance(confinement, OSError):
@@ -253,9 +254,13 @@ class WarmParent:
                 enter_given(call["scratch"])
             else:
                 call["scratch"] = errand.scratch
-            if call["in_workspace"]:
-                # Each call says where, as all of one tool do.
-                os.chdir(errand.workspace or call["workspace"])
+            try:
+                if call["held"]:
+                    # Each call says where, as all of one tool do.
+                    enter_straight(call["workspace"], call["held"])
+            except OSError as error:
+                channel.answer(frame(FrameKind.ERROR, failure("confine", error)))
+                return
             answer = self._answer(call, line, channel)
             put_back(files)
             if is_leaving := threads() > before or (errand.scratch is not None and not is_empty(errand.scratch)):

@@ -14,7 +14,7 @@ import signal
 from typing import Any, Final, NamedTuple, NoReturn
 
 from tooldispatchd.forked import loop
-from tooldispatchd.forked.nolinks import open_straight
+from tooldispatchd.forked.nolinks import enter_straight
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.forked.sandbox import bubble, confine
 from tooldispatchd.forked.signals import RESET_SIGNALS
@@ -45,8 +45,8 @@ class LaunchRequest(NamedTuple):
     fds: list[int]
     """The numbers in the child of the descriptors that came along, in their order, each below MAX_TARGETS - 1."""
     scratch: str | None
-    is_straight: bool = False
-    """Whether no part of the path of its directory may be a link."""
+    held: list[int] | None = None
+    """The device and inode of its directory, of whose path no part may be a link then."""
 
 
 class Launcher:
@@ -93,7 +93,10 @@ class Launcher:
             # This process goes where the child starts: it has but one thread, and one call at a time.
             if cwd is not None:
                 self._is_away = True
-                _enter(cwd, is_straight=launch.is_straight)
+                if launch.held is None:
+                    os.chdir(cwd)
+                else:
+                    enter_straight(cwd, launch.held)
             elif self._is_away:
                 os.fchdir(self._home)
                 self._is_away = False
@@ -164,17 +167,6 @@ class Launcher:
                 os.write(writing, said[:MAX_WHY_BYTES])
             finally:
                 os._exit(127)
-
-
-def _enter(directory: str, *, is_straight: bool) -> None:
-    if not is_straight:
-        os.chdir(directory)
-        return
-    fd = open_straight(directory)
-    try:
-        os.fchdir(fd)
-    finally:
-        os.close(fd)
 
 
 def serve_launches(policy: str, *, has_leaf: bool) -> None:

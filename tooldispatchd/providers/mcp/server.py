@@ -23,7 +23,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     is being stopped has `polite_s` to end after its input closed, and `term_s` after SIGTERM. `protocol` is a revision
     or `auto`, `transport` the form of HTTP or `auto`. A call over `call_s` is the connection's end only if
     `dies_of_timeouts`. `resources` is whether resources and prompts are offered as tools; `traced`, whether each
-    message is logged; `told`, whether each call says whose it is. `policy` is what its child is started under. With
+    message is logged; `told`, whether each call says whose it is. `policy` is what its child is started under, and
+    `held` the device and inode of the directory that it starts in, where that is a workspace. With
     `warns_of_outputs` an answer is given that breaks the output schema which the server itself lists. With `max_call_s`
     progress begins `call_s` anew, for so long in all. Whether it `repairs` says what inputs its tools take.
     """
@@ -36,7 +37,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     transport: str = "auto"
     env: dict[str, str] = {}
     cwd: str | None = None
-    starts_in_workspace: bool = False
+    held: tuple[int, int] | None = None
     whitelist: tuple[str, ...] | None = None
     allow: tuple[str, ...] | None = None
     declared: tuple[str, ...] = ()

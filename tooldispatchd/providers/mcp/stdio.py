@@ -191,9 +191,7 @@ class StdioLink:
             raise LinkError(refusal.detail, refusal.extras)
         try:
             if self._housing is None:
-                self._child = self._family.spawn(
-                    server.argv, env=server.env, cwd=server.cwd, is_straight=server.starts_in_workspace
-                )
+                self._child = self._family.spawn(server.argv, env=server.env, cwd=server.cwd, held=server.held)
             else:
                 self._child = await self._housing.start(server.argv, server.env)
             self._pipes = Pipes(self._child, self._inbox.share)

@@ -107,7 +107,7 @@ class CallHeader(msgspec.Struct, frozen=True, kw_only=True):
     left_s: float | None = None
     scratch: str | None = None
     workspace: str | None = None
-    in_workspace: bool = False
+    held: tuple[int, int] | None = None
     updates: bool = False
     state: Raw | None = None
     options: dict[str, object] = {}

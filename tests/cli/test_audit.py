@@ -86,6 +86,9 @@ def test_the_table_shows_the_last_calls_and_what_is_missing(configuration: Path,
         (("--slow", "2000"), ["bad"]),
         (("--tool", "se*", "--agent", "ada", "--limit", "0"), ["old", "bad", "new"]),
         (("--agent", "bob"), []),
+        (("--profile", "coder", "--session", "7", "--limit", "1"), ["new"]),
+        (("--profile", "other"), []),
+        (("--session", "8"), []),
     ],
 )
 def test_records_are_chosen(configuration: Path, words: tuple[str, ...], calls: list[str], capsys: Said) -> None:
@@ -99,6 +102,29 @@ def test_totals_are_summed_by_agent_and_by_tree(configuration: Path, capsys: Sai
     assert (total["bytes_out"], total["tokens"]) == (407, 104)
     table = audit(capsys, configuration, "--totals", "tree")[1].splitlines()
     assert [line.split()[:3] for line in table] == [["run", "root", "calls"], ["run", "5", "4"]]
+
+
+@pytest.mark.parametrize(
+    ("by", "rows"),
+    [
+        ("tool", [["tool", "calls"], ["search", "3"], ["od", "[31md"]]),
+        ("provider,session", [["provider", "run", "session", "calls"], ["process", "run", "7", "4"]]),
+        ("outcome", [["outcome", "code", "calls"], ["ok", "2"], ["fault", "timeout", "1"], ["error", "1"]]),
+    ],
+)
+def test_totals_are_summed_by_any_field(configuration: Path, by: str, rows: list[list[str]], capsys: Said) -> None:
+    table = audit(capsys, configuration, "--totals", "--by", by)[1].splitlines()
+    assert [line.split()[: len(row)] for line, row in zip(table, rows, strict=True)] == rows
+    # --by alone means sums too.
+    assert audit(capsys, configuration, "--by", by)[1].splitlines() == table
+
+
+def test_sums_are_by_what_a_record_has_and_are_not_followed(configuration: Path, capsys: Said) -> None:
+    with pytest.raises(SystemExit) as ended:
+        audit(capsys, configuration, "--totals", "--by", "tool,colour")
+    assert ended.value.code == 2
+    assert "there is no 'colour': agent, tree, tool," in capsys.readouterr().err
+    assert audit(capsys, configuration, "--by", "tool", "--follow")[0] == 2
 
 
 def test_calls_are_printed_as_they_come(tmp_path: Path) -> None:

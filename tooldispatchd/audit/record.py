@@ -84,6 +84,8 @@ class AuditFilter(msgspec.Struct, frozen=True):
 
     since: float | None = None
     agent: str | None = None
+    profile: str | None = None
+    session: int | None = None
     tool: str | None = None
     failed: bool = False
     slow_ms: float | None = None
@@ -93,6 +95,8 @@ class AuditFilter(msgspec.Struct, frozen=True):
         return (
             (self.since is None or record.at >= self.since)
             and (self.agent is None or record.agent == self.agent)
+            and (self.profile is None or record.profile == self.profile)
+            and (self.session is None or record.session == self.session)
             and (not self.failed or record.outcome != "ok")
             and (self.slow_ms is None or record.total_ms >= self.slow_ms)
             and (self.tool is None or _named(self.tool).admits(record.tool))
@@ -100,7 +104,13 @@ class AuditFilter(msgspec.Struct, frozen=True):
 
     def where(self) -> tuple[str, list[object]]:
         """The same for a database, but for `tool`: a condition in SQL with `?`, and what stands there."""
-        stated = (("at >= ?", self.since), ("agent = ?", self.agent), ("total_ms >= ?", self.slow_ms))
+        stated = (
+            ("at >= ?", self.since),
+            ("agent = ?", self.agent),
+            ("profile = ?", self.profile),
+            ("session = ?", self.session),
+            ("total_ms >= ?", self.slow_ms),
+        )
         conditions = [text for text, value in stated if value is not None]
         conditions += ["outcome <> 'ok'"] if self.failed else []
         return " AND ".join(conditions) or "1 = 1", [value for _, value in stated if value is not None]

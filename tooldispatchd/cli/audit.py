@@ -23,8 +23,10 @@ The table shows when each call came, whose it was, how it ended (ok, error: the 
 a fault), how long it waited and ran, and the sizes of input and answer. --json prints a line for each, with all that is
 known; and one where records are missing, of which the table tells on stderr.
 
---totals sums calls, bytes, tokens and cost by agent, or by tree: an agent that came in from outside, with all that it
-called. Tokens and cost are what tools told in their details; tokens of others are a fourth of their answers' bytes.
+--totals sums calls, bytes, tokens and cost --by agent, tool, provider, profile, session, uid, outcome or day, or by
+several of these with commas; or by tree: an agent that came in from outside, with all that it called. Tokens and cost
+are what tools told in their details; tokens of others are a fourth of their answers' bytes. The numbers of sessions
+begin anew with each run of the daemon.
 
 exit codes: 0 done; 1 the store cannot be read; 2 usage or configuration
 """
@@ -35,8 +37,22 @@ FOLLOW_S: Final = 0.5
 # An estimate, for English and for JSON.
 BYTES_A_TOKEN: Final = 4
 HEADINGS: Final = ("time", "session", "agent", "tool", "ended", "waited ms", "ran ms", "in", "out")
+# Of a time as it is shown, the day.
+DAY: Final = len("2026-11-26")
 # So many of these are words.
 WORDS: Final = 5
+# Of a record, those fields that tell one sum from the others.
+BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "agent": ("profile", "agent", "uid"),
+    "tree": ("run", "root"),
+    "tool": ("tool",),
+    "provider": ("provider",),
+    "profile": ("profile",),
+    "session": ("run", "session"),
+    "uid": ("uid",),
+    "outcome": ("outcome", "code"),
+    "day": ("day",),
+}
 TOTALS: Final = ("calls", "failed", "in", "out", "tokens", "cost", "ran s")
 
 
@@ -49,6 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--store", metavar="STORE", help="the store itself, as the configuration names it")
     parser.add_argument("--since", type=moment, metavar="WHEN", help="only calls that came since then")
     parser.add_argument("--agent", metavar="NAME", help="only those of the agent of that name on its channel")
+    parser.add_argument("--profile", metavar="NAME", help="only those of sessions of that profile")
+    parser.add_argument("--session", type=int, metavar="N", help="only those of sessions of that number")
     parser.add_argument("--tool", metavar="NAME", help="only those of that tool, or of tools of a pattern")
     parser.add_argument("--failed", action="store_true", help="only errors and faults")
     parser.add_argument("--slow", type=float, metavar="MS", help="only those that took so many milliseconds or more")
@@ -57,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--follow", action="store_true", help="then print calls as they come")
     how.add_argument("--totals", nargs="?", const="agent", choices=("agent", "tree"), help="print sums instead")
+    parser.add_argument("--by", type=_fields, metavar="FIELD,…", help=f"the sums of --totals by: {', '.join(BY)}")
 
 
 def moment(text: str) -> float:
@@ -66,6 +85,14 @@ def moment(text: str) -> float:
     if text[:-1].isdecimal() and text[-1] in UNITS:
         return time.time() - int(text[:-1]) * UNITS[text[-1]]
     return datetime.fromisoformat(text).timestamp()
+
+
+def _fields(text: str) -> tuple[str, ...]:
+    """Read the fields of `--by`, each once."""
+    words = text.split(",")
+    if unknown := [word for word in words if word not in BY]:
+        raise argparse.ArgumentTypeError(f"there is no {unknown[0]!r}: {', '.join(BY)} are allowed")
+    return tuple(dict.fromkeys(field for word in words for field in BY[word]))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -83,13 +110,25 @@ def run(arguments: argparse.Namespace) -> int:
         why = "the configuration has no audit.store" if store is None else f"a store is {STORES}"
         print(f"tooldispatchd: {why}", file=sys.stderr)
         return 2
-    wanted = AuditFilter(arguments.since, arguments.agent, arguments.tool, arguments.failed, arguments.slow)
+    by = arguments.by or (BY[arguments.totals] if arguments.totals else None)
+    if arguments.follow and by is not None:
+        print("tooldispatchd: --by is of --totals, which do not --follow", file=sys.stderr)
+        return 2
+    wanted = AuditFilter(
+        since=arguments.since,
+        agent=arguments.agent,
+        profile=arguments.profile,
+        session=arguments.session,
+        tool=arguments.tool,
+        failed=arguments.failed,
+        slow_ms=arguments.slow,
+    )
     try:
         reader = open_reader(store)
         try:
             _tell_notes(reader, wanted, is_json=arguments.json)
-            if arguments.totals is not None:
-                _print_totals(reader, wanted, by_tree=arguments.totals == "tree", is_json=arguments.json)
+            if by is not None:
+                _print_totals(reader, wanted, by, is_json=arguments.json)
             else:
                 _print_calls(reader, wanted, arguments)
         finally:
@@ -220,25 +259,20 @@ class _Sum:
         }
 
 
-def _print_totals(reader: "AuditReader", wanted: "AuditFilter", *, by_tree: bool, is_json: bool) -> None:
+def _print_totals(reader: "AuditReader", wanted: "AuditFilter", by: Sequence[str], *, is_json: bool) -> None:
     from msgspec import json
 
-    sums: dict[tuple[tuple[str, object], ...], _Sum] = {}
+    sums: dict[tuple[object, ...], _Sum] = {}
     for record in reader.all(wanted):
-        whose: Mapping[str, object] = (
-            {"run": record.run, "root": record.root}
-            if by_tree
-            else {"profile": record.profile, "agent": record.agent, "uid": record.uid}
-        )
-        sums.setdefault(tuple(whose.items()), _Sum()).add(record)
+        key = tuple(_time(record.at)[:DAY] if field == "day" else getattr(record, field) for field in by)
+        sums.setdefault(key, _Sum()).add(record)
     if is_json:
         for key, total in sums.items():
-            print(escaped(json.encode({**dict(key), **total.fields()}).decode()))
+            print(escaped(json.encode({**dict(zip(by, key, strict=True)), **total.fields()}).decode()))
         return
-    headings = ("run", "root") if by_tree else ("profile", "agent", "uid")
     rows = [
-        (*("" if value is None else _shown(str(value)) for _, value in key), *map(str, total.fields().values()))
+        (*("" if value is None else _shown(str(value)) for value in key), *map(str, total.fields().values()))
         for key, total in sums.items()
     ]
-    rows.insert(0, (*headings, *TOTALS))
-    _print_table(rows, _widths(rows), words=len(headings))
+    rows.insert(0, (*by, *TOTALS))
+    _print_table(rows, _widths(rows), words=len(by))

@@ -42,7 +42,8 @@ LEAST_A_SECOND: Final = 50_000
 class _Sink:
     """Counts what it is told, and forgets it."""
 
-    payload_chars = lost = 0
+    payload_chars = lost = waiting = 0
+    failure = None
 
     def __init__(self) -> None:
         self.count = 0

@@ -9,14 +9,15 @@ import trio
 from trio.testing import MockClock
 
 from tests.admin.running import administered, ask
-from tests.agent.fakes import HeldPlan
+from tests.agent.fakes import Agent, HeldPlan, open_runtime, small_catalog
 from tooldispatchd.admin.pieces import TURN_S, EntryList
 from tooldispatchd.admin.sessions import CallView, call_view, calls_in_flight
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.session.session import Session
-from tooldispatchd.catalog.masker import NO_SECRETS
+from tooldispatchd.catalog.masker import NO_SECRETS, Masker
 from tooldispatchd.catalog.specs import LimitsSpec
 from tooldispatchd.daemon.adminside import MAX_OPEN
+from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import AdminReq
 
 EXTENSION = Path(__file__).parents[2] / "protocol" / "extensions" / "admin.md"
@@ -160,6 +161,7 @@ async def test_calls_that_ended_are_shown_by_how_and_tools_by_how_often(autojump
         await agent.hear()
         await agent.call("3", "held")
         calls, tools = await ask(agent, "calls"), await ask(agent, "tools")
+        status = await ask(agent, "status")
         held.finish("3")
         await agent.end_input()
     ended, counts = calls["ended"], tools["tools"]
@@ -170,8 +172,28 @@ async def test_calls_that_ended_are_shown_by_how_and_tools_by_how_often(autojump
         ("2", "unknown_tool", 0),
     ]
     assert len(ended[1]["tool"]) == 128
+    last = status["last_fault"]
+    assert isinstance(last, dict)
+    assert (last["tool"], last["code"], last["session"]) == (ended[1]["tool"], "unknown_tool", 1)
+    # The sentence is the same wherever it is shown.
+    assert last["detail"].startswith("no such tool, and")
+    assert ended[1]["detail"] == last["detail"]
     shown = [(each["name"], each["calls"], each["faults"], each["in_flight"], each.get("p50_ms")) for each in counts]
     assert shown == [("held", 1, {}, 1, 500.0), ("", 1, {"unknown_tool": 1}, 0, 0.0)]
+
+
+async def test_the_sentence_of_a_fault_has_a_bound_and_no_secret(autojump_clock: MockClock) -> None:
+    held, masker = HeldPlan(), Masker(["s3cret-token"])
+    async with open_runtime(msgspec.structs.replace(small_catalog(), masker=masker), held) as runtime:
+        agent = Agent(runtime)
+        await agent.call("1", "held")
+        await agent.pause(0.5)
+        held.finish("1", Fault(Code.TOOL_FAILED, f"refused s3cret-token{'x' * 1000}"))
+        await agent.end_input()
+        await agent.hear_all()
+        fault = runtime.state.tallies.last_fault
+    assert fault is not None
+    assert (fault.detail[:10], len(fault.detail)) == ("refused …x", 256)
 
 
 async def test_a_list_that_is_too_long_says_how_much_is_left_out_and_does_not_make_it(

@@ -130,10 +130,17 @@ def test_a_store_that_fails_is_tried_again_and_told_once() -> None:
         recorder.put(ended(id="late"))
         while not log.said:
             threading.Event().wait(0.01)
+        failure, waiting = recorder.failure, recorder.waiting
+        assert failure is not None
         shelf.is_broken = False
         shelf.written.clear()
         assert shelf.written.wait(SOON_S)
+        while recorder.waiting:
+            threading.Event().wait(0.01)
+        assert recorder.failure is None
     assert [record.call for record in shelf.records] == ["1", "late"]
+    assert (failure.why, waiting) == ("cannot write to it: no space", 1)
+    assert abs(time.time() - failure.since) < SOON_S
     assert log.said == [("audit store failed", None)]
 
 

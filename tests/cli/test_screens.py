@@ -28,10 +28,11 @@ STATUS = {
     ],
     "longest_turn": {"ms": 2.1, "task": "front"},
     "log": {"level": "info", "lost": 12},
-    "audit": {"lost": 3},
+    "audit": {"lost": 3, "waiting": 700, "failure": {"since": NOW - 90, "why": "cannot write to a.db: disk full"}},
+    "last_fault": {"at": NOW - 4, "tool": "fetch", "code": "timeout", "session": 2, "detail": "it took over 60 s\x1b"},
 }
 SESSIONS = [
-    {"number": 1, "profile": "default", "uid": 1000, "pid": 9, "opened_at": NOW - 60, "in_flight": 0},
+    {"number": 1, "profile": "p", "uid": 1000, "program": "node", "pid": 9, "opened_at": NOW - 60, "in_flight": 0},
     {
         "number": 2,
         "agent": "ada\x1b[2J",
@@ -82,14 +83,16 @@ def test_the_screen_of_a_busy_daemon() -> None:
         "processes  3 child processes; 1 of 8 places, 0 wait; 2 launchers, 1 warm parent",
         "memory     87.9 KiB of 512.0 MiB held, 52.5 MiB resident",
         "           most: uid 1000 78.1 KiB",
+        "fault      the last: fetch, 4 s ago: it took over 60 s",
         "near       processes 7 of 8",
         "loop       longest turn 2.1 ms: front",
         "log        info; lines lost: 12",
-        "audit      records lost: 3",
+        "audit      fails for 1 min 30 s: cannot write to a.db: disk full; records lost:",
+        "           3; 700 records to be written",
         "",
         "agent    session  profile  uid   pid  age    calls  oldest",
         "ada [2J  2        p        0          2 h    1      2 s",
-        "agent    1        default  1000  9    1 min  0",
+        "node 9   1        p        1000  9    1 min  0",
         "",
         "server                state  of           revision    tools  restarts  calls",
         "a server w…long name  dead   12 sessions              0      4         0",
@@ -102,7 +105,11 @@ def test_the_screen_of_a_busy_daemon() -> None:
 
 
 def test_what_is_as_it_should_be_takes_no_room() -> None:
-    quiet = {"servers": {"up": 0, "dead": 0}, "log": {"level": "info", "lost": 0}, "audit": {"lost": 0}}
+    quiet = {
+        "servers": {"up": 0, "dead": 0},
+        "log": {"level": "info", "lost": 0},
+        "audit": {"lost": 0, "waiting": 0, "failure": None},
+    }
     lines = drawn({"status": {**STATUS, **quiet, "memory": {"greediest": []}}})
     assert [line for line in lines if line.startswith(("servers", "log", "audit", "      "))] == [
         "log        info",

@@ -15,6 +15,8 @@ BOB = {**ADA, "number": 2, "agent": "bob\x1b[2J", "in_flight": 1, "answered": 3,
 TOOL = {"kind": "mcp", "provider": "docs", "in_flight": 0, "errors": 0, "faults": {"timeout": 2}, "p50_ms": 1500.0}
 CALL = {
     "session": 2,
+    "program": "node",
+    "pid": 9,
     "id": "c1",
     "tool": "fetch",
     "state": "waiting",
@@ -24,6 +26,7 @@ CALL = {
 }
 ENDED = {
     "session": 1,
+    "agent": "ada",
     "id": "c2",
     "tool": "fetch",
     "outcome": "ok",
@@ -86,8 +89,8 @@ def test_what_was_chosen_stays_so_and_is_gone_into_and_left() -> None:
     assert lines(screen)[1:5] == [
         "session 2, profile p, calls 1, wait 0, oldest 2 s, answered 3, faults 0, pid 7",
         "agents > bob [2J: its calls",
-        "  tool   state  ended ago↓  took  agent  session  id",
-        "> fetch  queue              2 s          2        c1",
+        "  tool   state  ended ago↓  took  agent   session  id",
+        "> fetch  queue              2 s   node 9  2        c1",
     ]
     screen.press("escape")
     assert lines(screen)[1] == "[agents] servers  tools"
@@ -111,10 +114,22 @@ def test_tools_have_a_rate_and_calls_of_every_session() -> None:
     other = {**ENDED, "tool": "grep"}
     screen.see([STATUS, tools(30, 21), {"calls": [CALL], "ended": [ENDED, other]}], NOW)
     assert lines(screen)[3:6] == [
-        "  tool   state  ended ago↓  took    agent  session  id",
-        "> fetch  queue              2 s            2        c1",
-        "  fetch  ok     4 s         500 ms         1        c2",
+        "  tool   state  ended ago↓  took    agent   session  id",
+        "> fetch  queue              2 s     node 9  2        c1",
+        "  fetch  ok     4 s         500 ms  ada     1        c2",
     ]
+
+
+def test_the_last_fault_is_told_of_the_daemon_and_of_what_was_gone_into() -> None:
+    fault = {"at": NOW - 4, "tool": "fetch", "code": "timeout", "session": 1, "detail": "it took over 60 s\x1b"}
+    status = {**STATUS, "last_fault": fault}
+    screen = TopScreen()
+    screen.see([status, {"sessions": [ADA]}], NOW)
+    assert lines(screen)[1:3] == ["last fault: fetch, 4 s ago: it took over 60 s", "[agents] servers  tools"]
+    screen.press("enter")
+    failed = {**ENDED, "outcome": "invalid_input", "detail": "its own", "ended_at": NOW - 9}
+    screen.see([status, {"sessions": [ADA]}, {"calls": [], "ended": [failed, ENDED]}], NOW)
+    assert lines(screen)[2:4] == ["last fault: fetch, 9 s ago: its own", "agents > ada: its calls"]
 
 
 def test_calls_of_a_server_are_those_of_its_session_unless_it_is_shared() -> None:

@@ -9,6 +9,7 @@ from tooldispatchd.cli.treescreen import tree_screen
 NOW = 1_764_000_000.0
 ADA = {"number": 1, "agent": "ada\x1b[2J", "profile": "default", "state": "open", "uid": 1000, "opened_at": NOW - 90}
 HELPER = {"number": 2, "profile": "helper", "state": "open", "uid": 1000, "opened_at": NOW - 12, "parent": 1, "root": 1}
+PYTHON = {"program": "python3", "pid": 4711}
 CALLS = [
     {"session": 1, "tool": "research", "state": "running", "age_s": 12.2, "child": 2, "job": "job-1"},
     {"session": 2, "tool": "fetch", "state": "waiting", "stage": "queue", "age_s": 3.0, "above": 1},
@@ -20,7 +21,7 @@ def ended(session: int, tool: str, outcome: str, ago_s: float, took_s: float, **
 
 
 ENDED = [
-    ended(3, "grep", "ok", 300, 0.2, profile="helper", parent=1, root=1),
+    ended(3, "grep", "ok", 300, 0.2, profile="helper", parent=1, root=1, **PYTHON),
     ended(2, "grep", "ok", 8, 1.25, profile="helper", parent=1, root=1),
     ended(2, "grep", "ok", 5, 0.2, profile="helper", parent=1, root=1),
     ended(1, "fetch", "timeout", 65, 60.1, profile="default"),
@@ -45,7 +46,7 @@ def test_agents_stand_below_the_calls_that_they_serve() -> None:
         "│       ├── fetch  waiting for 3 s: queue",
         "│       └── grep  2 ok, the last 5 s ago, 1.2 s at most",
         "├── fetch  1 timeout, the last 1 min 5 s ago, 1 min at most",
-        "└── agent  session 3, helper, closed",
+        "└── python3 4711  session 3, helper, closed",
         "    └── grep  1 ok, the last 5 min ago, 200 ms at most",
         "bob  session 9, other, closed",
         "└── grep  1 error, the last 10 min ago, 10 ms at most",

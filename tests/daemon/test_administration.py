@@ -70,6 +70,20 @@ def test_no_process_below_the_daemon_rules_it(daemon: Daemon) -> None:
     assert told["content"] == '[[false,"not_allowed"],[false,"not_allowed"]]'
 
 
+def test_an_agent_without_a_name_is_shown_by_its_program_and_the_last_fault_by_its_sentence(daemon: Daemon) -> None:
+    program = Path("/proc/self/comm").read_text().strip()
+    with daemon.agent() as agent:
+        agent.ask("echo", 7)
+        with connect(str(daemon.path)) as client:
+            status = client.admin("status")
+        screens = [run(daemon, word)[1] for word in ("tree", "status")]
+    assert [f"{program} {os.getpid()}  " in screen for screen in screens] == [True, True]
+    fault = status["last_fault"]
+    assert isinstance(fault, dict)
+    assert (fault["tool"], fault["code"]) == ("echo", "invalid_input")
+    assert f"ago: {fault['detail']}"[:40] in screens[1]
+
+
 def run(daemon: Daemon, *words: str) -> tuple[int, str, str]:
     """The exit code of a command, what it printed, and what it complained of."""
     command = [sys.executable, "-m", "tooldispatchd", *words, "--socket", str(daemon.path)]

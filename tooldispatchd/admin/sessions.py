@@ -18,7 +18,10 @@ _STAGES: Final = {CallState.LINED: "order", CallState.HELD: "opening", CallState
 
 
 class SessionView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One session: ages in seconds; `oldest_call_s` is missing where no call is in flight."""
+    """One session: ages in seconds; `oldest_call_s` is missing where no call is in flight.
+
+    `program` is that of the process that connected.
+    """
 
     number: int
     profile: str
@@ -31,6 +34,7 @@ class SessionView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     answered: int
     faults: int
     agent: str | None = None
+    program: str | None = None
     pid: int | None = None
     oldest_call_s: float | None = None
     parent: int | None = None
@@ -52,6 +56,8 @@ class CallView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     age_s: float
     profile: str
     agent: str | None = None
+    program: str | None = None
+    pid: int | None = None
     provider: str | None = None
     kind: str | None = None
     stage: str | None = None
@@ -81,6 +87,7 @@ def session_view(session: Session, now: float) -> SessionView:
         number=session.number,
         agent=session.machine.agent,
         profile=session.profile,
+        program=session.visitor.command,
         uid=session.visitor.uid,
         pid=session.visitor.pid,
         state=session.machine.state.value,
@@ -120,6 +127,8 @@ def call_view(session: Session, call: AgentCall, now: float) -> CallView:
         age_s=_seconds(age_s),
         profile=session.profile,
         agent=session.machine.agent,
+        program=session.visitor.command,
+        pid=session.visitor.pid,
         provider=None if plan is None else plan.provider,
         kind=None if plan is None else plan.kind,
         stage=None if call.is_running else _stage_of(call),

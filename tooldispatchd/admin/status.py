@@ -15,6 +15,8 @@ from tooldispatchd.admin.tools import ToolCounts, tool_counts
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import RunningDaemon
 from tooldispatchd.agent.session.session import Session
+from tooldispatchd.calls.endedcall import StoreFailure
+from tooldispatchd.calls.tally import LastFault
 from tooldispatchd.children.family import LAUNCHER, WARM_PARENT
 from tooldispatchd.children.procstat import resident_bytes
 from tooldispatchd.wire.version import VERSION
@@ -92,9 +94,11 @@ class LogShown(msgspec.Struct, frozen=True):
 
 
 class AuditShown(msgspec.Struct, frozen=True):
-    """The number of calls that there was no room to record."""
+    """The numbers of calls that there was no room to record, and that wait to be; and why none is recorded."""
 
     lost: int
+    waiting: int
+    failure: StoreFailure | None
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +126,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """By the time that most of their calls take."""
     failing: list[ToolCounts]
     """By how many of their calls had a fault or an error."""
+    last_fault: LastFault | None
     longest_turn: TurnShown
     log: LogShown
     audit: AuditShown | None
@@ -130,7 +135,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
 
 async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterable[Session]) -> StatusView:
     """The whole daemon, now; its `sessions` are counted in turns."""
-    state, services, limits = runtime.state, runtime.services, runtime.setup.limits
+    state, services, limits, audit = runtime.state, runtime.services, runtime.setup.limits, runtime.services.audit
     in_flight = waiting = jobs = 0
     tools = [tool_counts(tally) async for tally in in_turns((*state.tallies.tools(), state.tallies.none))]
     answered = sum(tool.calls for tool in tools)
@@ -178,9 +183,10 @@ async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterabl
         config=None if daemon.configuration is None else shown_source(daemon.configuration()),
         slowest=_most(tools, lambda tool: tool.p95_ms or 0.0),
         failing=_most(tools, lambda tool: tool.errors + sum(tool.faults.values())),
+        last_fault=state.tallies.last_fault,
         longest_turn=TurnShown(round(took_s * 1000, 1), task),
         log=LogShown(daemon.log_output.level, daemon.lost_lines),
-        audit=None if services.audit is None else AuditShown(services.audit.lost),
+        audit=None if audit is None else AuditShown(audit.lost, audit.waiting, audit.failure),
     )
 
 

@@ -20,7 +20,7 @@ from typing import Final, Literal, Protocol
 
 from tooldispatchd.audit.record import MAX_PAYLOAD, AuditStoreError, CallRecord, StoreNote, record_of
 from tooldispatchd.calls.backoff import Backoff
-from tooldispatchd.calls.endedcall import EndedCall
+from tooldispatchd.calls.endedcall import EndedCall, StoreFailure
 from tooldispatchd.catalog.masker import Masker
 
 # Over a second of what the store takes.
@@ -36,6 +36,7 @@ TIDY_S: Final = 60.0
 # What is queued at the end is written in that time. The rest of a daemon's end is counted beside it.
 FLUSH_S: Final = 1.0
 LATE: Final = "the store has not taken them in time"
+ENDED: Final = "a defect: calls are not recorded any more"
 UNCLOSED: Final = "it was killed: its last records, of some tenth of a second as a rule, are missing"
 FULL: Final = "the oldest ones, for audit.max_bytes has no room for all of audit.keep"
 
@@ -74,6 +75,8 @@ class Recorder:
         self._given = self._settled = 0
         self._put_bytes = self._taken_bytes = 0
         self._refused = self._dropped = 0
+        # Set by the writer, and read by whoever asks how it does.
+        self.failure: StoreFailure | None = None
         # Of both together, what is in a note, and what is in the log.
         self._noted = self._logged = 0
         # Of what the store has removed, the same.
@@ -106,8 +109,8 @@ class Recorder:
 
     @property
     def waiting(self) -> int:
-        """How many are not taken yet."""
-        return len(self._queue)
+        """How many are neither written nor lost, those included that the writer has in its hand."""
+        return max(0, self._given - self._refused - self._dropped - (self._settled - self._noted))
 
     @property
     def lost(self) -> int:
@@ -146,7 +149,8 @@ class Recorder:
             has_ended = True
         finally:
             if not has_ended:
-                self._log.warning("audit ended", detail="a defect: calls are not recorded any more")
+                self._log.warning("audit ended", detail=ENDED)
+                self.failure = StoreFailure(round(time.time(), 3), ENDED)
 
     def _wait(self) -> None:
         """Until there is something to write, and then for what comes with it."""
@@ -181,12 +185,12 @@ class Recorder:
             try:
                 self._store.write(records, notes)
             except AuditStoreError as error:
-                if not has_failed:
-                    self._log.warning("audit store failed", detail=str(error))
+                self._fail(error, is_told=has_failed)
                 has_failed = True
                 if self._closing.wait(backoff.wait_s(0.0, random.random())):  # noqa: S311  # it hides nothing
                     return False
             else:
+                self.failure = None
                 self._noted += lost
                 self._noted_removed = removed
                 self._settled += len(records) + lost
@@ -220,7 +224,7 @@ class Recorder:
                     self._log.warning("audit store not closed", run=run, detail=UNCLOSED)
                     notes.append(StoreNote(event="unclosed", at=time.time(), run=run, pid=pid))
         except AuditStoreError as error:
-            self._log.warning("audit store failed", detail=str(error))
+            self._fail(error)
         return [*notes, self._note("opened")]
 
     def _note(self, event: Literal["opened", "closed", "lost", "removed"], count: int | None = None) -> StoreNote:
@@ -234,6 +238,12 @@ class Recorder:
         try:
             self._store.tidy(time.time())
         except AuditStoreError as error:
+            self._fail(error)
+
+    def _fail(self, error: AuditStoreError, *, is_told: bool = False) -> None:
+        since = round(time.time(), 3) if self.failure is None else self.failure.since
+        self.failure = StoreFailure(since, str(error))
+        if not is_told:
             self._log.warning("audit store failed", detail=str(error))
 
 

@@ -42,3 +42,10 @@ class EndedCall(msgspec.Struct, frozen=True, gc=False):
     cache: str | None = None
     details: Raw | None = None
     content: str | None = None
+
+
+class StoreFailure(msgspec.Struct, frozen=True):
+    """A store of records that cannot be written, since when in Unix seconds, and why."""
+
+    since: float
+    why: str

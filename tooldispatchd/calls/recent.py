@@ -11,7 +11,10 @@ KEPT_S: Final = 600.0
 
 
 class RecentCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A request that was answered, unless its tool did so in the moment it came; `outcome` is as in tallies."""
+    """A request that was answered, unless its tool did so in the moment it came; `outcome` is as in tallies.
+
+    `program` is that of its agent's process; `detail` is the sentence of a fault.
+    """
 
     session: int
     id: str
@@ -21,10 +24,13 @@ class RecentCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_o
     outcome: str
     profile: str
     agent: str | None = None
+    program: str | None = None
+    pid: int | None = None
     kind: str | None = None
     provider: str | None = None
     parent: int | None = None
     root: int | None = None
+    detail: str | None = None
 
 
 class RecentCalls:

@@ -7,6 +7,8 @@ these calls. Counts last as long as the daemon; they are read while it runs, and
 import math
 from typing import Final, Protocol
 
+import msgspec
+
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.wire.faults import Fault
 
@@ -63,6 +65,17 @@ def outcome_word(outcome: Outcome) -> str:
     return outcome.code.value if isinstance(outcome, Fault) else ERROR if outcome.is_error else OK
 
 
+class LastFault(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A call that ended with a fault, and the sentence of that; `at` in Unix seconds."""
+
+    at: float
+    tool: str
+    code: str
+    detail: str
+    session: int
+    agent: str | None = None
+
+
 class ToolTally:
     """The calls of one tool. So many had an answer `at_once`, in the moment they came; all others are in `ended`.
 
@@ -108,12 +121,13 @@ class CountedTool(Protocol):
 class Tallies:
     """Those of all tools of a daemon. `none` has the requests for which no tool was found."""
 
-    __slots__ = ("_of", "_waits", "none")
+    __slots__ = ("_of", "_waits", "last_fault", "none")
 
     def __init__(self) -> None:
         self._of: Final[dict[tuple[str, str, str], ToolTally]] = {}
         self._waits: Final[dict[tuple[str, str], Durations]] = {}
         self.none: Final = ToolTally("", "", "")
+        self.last_fault: LastFault | None = None
 
     def of(self, tool: CountedTool | None) -> ToolTally:
         """The tally of a tool, or of none; beyond `MAX_TOOLS` of them one that all others share."""

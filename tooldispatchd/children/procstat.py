@@ -31,6 +31,14 @@ def fields_of(pid: int) -> list[bytes]:
     return stat[stat.rindex(b")") + 2 :].split()
 
 
+def program_name(pid: int) -> str | None:
+    """Read the name of a process's program, which it may change; None where it is gone (proc_pid_comm(5))."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_bytes().decode(errors="replace").rstrip("\n") or None
+    except OSError:
+        return None
+
+
 def processor_time(pid: int) -> ProcessorTime | None:
     """The time of a process that is not reaped yet; None where the kernel does not tell."""
     try:

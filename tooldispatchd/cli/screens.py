@@ -47,7 +47,7 @@ def _whole(status: Seen, now: float) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    for heading, text, style in (*_identity(status, now), *_load(status), *_health(status)):
+    for heading, text, style in (*_identity(status, now), *_load(status), *_health(status, now)):
         table.add_row(heading, _text(text, style))
     return table
 
@@ -89,19 +89,24 @@ def _load(status: Seen) -> Iterator[_Row]:
     yield "processes", f"{children}; {places}{forkers and '; '}{forkers}", ""
 
 
-def _health(status: Seen) -> Iterator[_Row]:
+def _health(status: Seen, now: float) -> Iterator[_Row]:
     memory, turn, log = (status.get(name, {}) for name in ("memory", "longest_turn", "log"))
     held = f"{size(memory.get('held'))} of {size(memory.get('limit'))} held"
     yield "memory", f"{held}, {size(memory.get('rss'))} resident", ""
     if greediest := memory.get("greediest"):
         yield "", f"most: {', '.join(map(_user, greediest[:MOST_USERS]))}", ""
+    if fault := status.get("last_fault"):
+        yield "fault", f"the last: {fault_told(fault, now)}", "red"
     if near := ", ".join(f"{each['limit']} {each['used']} of {each['of']}" for each in status.get("near", [])):
         yield "near", near, "yellow"
     yield "loop", f"longest turn {turn.get('ms')} ms: {turn.get('task')}", ""
     yield "log", f"{log.get('level')}{_lost('; lines lost: {}', log)}", "red" if log.get("lost") else ""
     if audit := status.get("audit"):
-        lost = _lost("records lost: {}", audit)
-        yield "audit", lost or "nothing lost", "red" if lost else ""
+        lost, failure = _lost("records lost: {}", audit), audit.get("failure")
+        fails = "" if failure is None else f"fails for {span(now - failure['since'])}: {failure['why']}"
+        waits = f"{counted(audit['waiting'], 'records')} to be written" if audit.get("waiting") else ""
+        said = "; ".join(filter(None, (fails, lost or "nothing lost", waits)))
+        yield "audit", said, "red" if lost or fails else ""
 
 
 def _counts(numbers: Seen, names: Iterable[str]) -> str:
@@ -118,11 +123,22 @@ def _user(user: Seen) -> str:
     return f"{whose} {size(user['held'])}"
 
 
+def agent_name(seen: Seen) -> str:
+    """Name an agent, one without a name by its program and process."""
+    program = f"{seen['program']} {seen.get('pid')}" if "program" in seen else UNNAMED
+    return str(seen.get("agent") or program)
+
+
+def fault_told(fault: Seen, now: float) -> str:
+    """Tell of a fault: when, of which tool, and its sentence."""
+    return f"{fault['tool']}, {span(now - fault['at'])} ago: {fault['detail']}"
+
+
 def _sessions(sessions: Sequence[Seen], now: float) -> list[Table | Text]:
     busiest = sorted(sessions, key=lambda each: (each.get("oldest_call_s", -1.0), each["number"]), reverse=True)
     rows = [
         [
-            each.get("agent", UNNAMED),
+            agent_name(each),
             each["number"],
             each["profile"],
             each["uid"],

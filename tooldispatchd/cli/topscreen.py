@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from tooldispatchd.cli.dialogue import printable
-from tooldispatchd.cli.screens import NAME, UNNAMED, Seen, counted, lasting, middle, size, span
+from tooldispatchd.cli.screens import NAME, Seen, agent_name, counted, fault_told, lasting, middle, size, span
 
 CALLS: Final = "calls"
 # A screen that is narrower shows no less.
@@ -54,7 +54,7 @@ LISTS: Final[Mapping[str, _List]] = {
         lambda row: row["number"],
         5,
         (
-            _Column("agent", lambda row: row.get("agent", ""), lambda name: name or UNNAMED),
+            _Column("agent", agent_name),
             _Column("session", lambda row: row["number"]),
             _Column("profile", lambda row: row["profile"]),
             _Column("calls", lambda row: row["in_flight"]),
@@ -105,7 +105,7 @@ LISTS: Final[Mapping[str, _List]] = {
             _Column("state", lambda row: row.get("outcome") or row.get("stage") or row["state"]),
             _Column("ended ago", lambda row: row.get("ago_s"), span),
             _Column("took", lambda row: row.get("took_s", row.get("age_s")), span),
-            _Column("agent", lambda row: row.get("agent", "")),
+            _Column("agent", agent_name),
             _Column("session", lambda row: row["session"]),
             _Column("id", lambda row: row["id"]),
         ),
@@ -133,6 +133,7 @@ class TopScreen:
         self._missed = ""
         self._counted: dict[object, int] = {}
         self._counted_at = 0.0
+        self._now = 0.0
 
     # --- what is seen ---
 
@@ -146,7 +147,7 @@ class TopScreen:
 
     def see(self, answers: list[Seen], now: float) -> None:
         """The answers to `asks`, at `now` in Unix seconds."""
-        self._missed = ""
+        self._missed, self._now = "", now
         self._status, listed = answers[:2]
         self._entries = listed[LISTS[self._list].ask]
         self._left_out = answers[-1].get("left_out", 0)
@@ -257,7 +258,10 @@ class TopScreen:
         if self._missed:
             return [_text(f"{self._missed}; this is as it was before", "red"), *self._about()]
         near = ", ".join(f"{each['limit']} {each['used']} of {each['of']}" for each in status.get("near", []))
-        return [_text(said), *([_text(f"near: {near}", "yellow")] if near else []), *self._about()]
+        failed = [{**call, "at": call["ended_at"]} for call in self._calls if "detail" in call]
+        fault = self._status.get("last_fault") if self._into is None else failed[-1] if failed else None
+        told = [] if fault is None else [_text(f"last fault: {fault_told(fault, self._now)}", "red")]
+        return [_text(said), *([_text(f"near: {near}", "yellow")] if near else []), *self._about(), *told]
 
     def _about(self) -> list[Text]:
         """What is known of the entry whose calls are shown."""
@@ -274,7 +278,7 @@ class TopScreen:
         more = f" and {self._left_out} more" if self._left_out else ""
         if self._into is not None:
             name = LISTS[self._list].columns[0].value(self._into)
-            title = _text(f"{self._list} > {name or self._into.get('number')}: its calls", "bold")
+            title = _text(f"{self._list} > {name}: its calls", "bold")
             return title.append(more, "dim")
         title = Text()
         for name in ("agents", "servers", "tools"):

@@ -18,7 +18,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from tooldispatchd.cli.dialogue import printable
-from tooldispatchd.cli.screens import UNNAMED, Seen, span
+from tooldispatchd.cli.screens import Seen, agent_name, span
 
 _STYLES: Final = {"running": "green", "waiting": "yellow", "stopping": "yellow", "ok": "dim"}
 _FAILED: Final = "red"
@@ -80,7 +80,7 @@ class _Forest:
             about.append("closed")
         else:
             about += [f"uid {session['uid']}", span(self._now - session["opened_at"])]
-        return _row(session.get("agent") or UNNAMED, ", ".join(about), "bold", "dim" if len(about) == 3 else "")
+        return _row(agent_name(session), ", ".join(about), "bold", "dim" if len(about) == 3 else "")
 
     def _call(self, call: Seen) -> Text:
         state, age = call["state"], span(call["age_s"])

@@ -94,6 +94,7 @@ CACHE_LOOKUPS: Final = Metric(
     "tooldispatchd_cache_lookups_total", _COUNTER, "Calls that were looked up in the cache: hit or miss.", ("result",)
 )
 AUDIT_LOST: Final = Metric("tooldispatchd_audit_lost_total", _COUNTER, "Calls for whose record there was no room.")
+AUDIT_WAITING: Final = Metric("tooldispatchd_audit_waiting", _GAUGE, "Calls whose record is not written yet.")
 LOG_LOST: Final = Metric("tooldispatchd_log_lines_lost_total", _COUNTER, "Lines of the log that could not be written.")
 TURNS: Final = Metric("tooldispatchd_loop_turns_total", _COUNTER, "Steps of all tasks.")
 LONGEST_TURN: Final = Metric(

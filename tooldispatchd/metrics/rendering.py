@@ -25,11 +25,10 @@ from tooldispatchd.metrics import families
 from tooldispatchd.metrics.exposition import Metric
 from tooldispatchd.wire.version import VERSION
 
-# From a fourth of a millisecond to an hour, each the fourfold of the one before: each is a series for each tool and
-# outcome. Their places among the bounds that are counted.
-SHOWN: Final = range(2, len(BOUNDS_S), 2)
+# The place of the lowest bound that is shown, a fourth of a millisecond: each is a series for each tool and outcome.
+LEAST: Final = 2
 # Samples, of which a histogram is one, or agents, between two turns of others.
-A_PIECE: Final = 50
+A_PIECE: Final = 25
 
 
 def render(daemon: CountedDaemon, runtime: Runtime) -> str:
@@ -82,13 +81,9 @@ def _names(tally: ToolTally) -> tuple[str, str, str]:
 
 
 def _histogram(metric: Metric, durations: Durations, *values: str) -> str:
-    """The lines of durations, with fewer bounds than are counted."""
-    counts, before, shown = durations.counts, 0, []
-    for place in SHOWN:
-        shown.append(sum(counts[before : place + 1]))
-        before = place + 1
-    bounds = [BOUNDS_S[place] for place in SHOWN]
-    return metric.histogram(bounds, [*shown, sum(counts[before:])], durations.total_s, *values)
+    counts = durations.counts
+    shown = [sum(counts[: LEAST + 1]), *counts[LEAST + 1 :]]
+    return metric.histogram(BOUNDS_S[LEAST:], shown, durations.total_s, *values)
 
 
 def _agents(daemon: CountedDaemon, state: DaemonState) -> Iterator[str]:
@@ -155,7 +150,9 @@ def _kept(state: DaemonState, services: Services) -> Iterator[str]:
         (families.CACHE_BYTES, answers.held),
     )
     yield from _labelled(families.CACHE_LOOKUPS, (("hit", answers.hits), ("miss", answers.misses)))
-    yield from _plain((families.AUDIT_LOST, 0 if services.audit is None else services.audit.lost))
+    audit = services.audit
+    lost, waiting = (0, 0) if audit is None else (audit.lost, audit.waiting)
+    yield from _plain((families.AUDIT_LOST, lost), (families.AUDIT_WAITING, waiting))
 
 
 def _process(daemon: CountedDaemon) -> Iterator[str]:

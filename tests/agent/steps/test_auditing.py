@@ -15,7 +15,8 @@ from tooldispatchd.calls.endedcall import EndedCall, SessionCaller
 class Book:
     """An audit that keeps what it is told."""
 
-    lost = 0
+    lost = waiting = 0
+    failure = None
 
     def __init__(self, payload_chars: int = 0) -> None:
         self.payload_chars = payload_chars

@@ -49,6 +49,8 @@ class Visitor(msgspec.Struct, frozen=True):
     accepted_at: float | None = None
     """When the daemon accepted it at a listening Unix socket, in seconds since the machine started; None where it came
     in another way."""
+    command: str | None = None
+    """The name of its program when it connected."""
 
     @property
     def program(self) -> tuple[int, int | None]:

@@ -12,7 +12,7 @@ from msgspec import Raw, UnsetType
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.session.lineage import Lineage
-from tooldispatchd.calls.endedcall import EndedCall, SessionCaller
+from tooldispatchd.calls.endedcall import EndedCall, SessionCaller, StoreFailure
 from tooldispatchd.calls.outcome import Answer, Outcome, content_in, utf8_size
 from tooldispatchd.calls.trace import is_traceparent
 from tooldispatchd.wire.faults import Fault
@@ -34,6 +34,14 @@ class AuditSink(Protocol):
     @property
     def lost(self) -> int:
         """How many calls there was no room for."""
+
+    @property
+    def waiting(self) -> int:
+        """How many records are not written yet."""
+
+    @property
+    def failure(self) -> StoreFailure | None:
+        """Why nothing is written at present."""
 
     def put(self, ended: EndedCall) -> None:
         """Have the call recorded; never waits."""

@@ -29,6 +29,7 @@ from tooldispatchd.agent.session.administration import ROOT_UID
 from tooldispatchd.agent.session.entrance import Entrance, Visitor
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE
+from tooldispatchd.children.procstat import program_name
 from tooldispatchd.config.credentials import AccountError, find_gid, find_uid
 from tooldispatchd.config.http_places import admitted_profiles, open_profile
 from tooldispatchd.config.listen_values import ANY, ListenAddress, ListenKind
@@ -66,7 +67,8 @@ def peer_of(connection: socket.socket) -> Visitor:
         # More groups than there is room for, or an older kernel: the peer may still be admitted by its uid.
         groups = b""
     # The number is 0 where the peer lives in a namespace of processes that we cannot see into.
-    return Visitor(uid, gid, pid or None, tuple(group for (group,) in _GID.iter_unpack(groups)))
+    command = program_name(pid) if pid else None
+    return Visitor(uid, gid, pid or None, tuple(group for (group,) in _GID.iter_unpack(groups)), command=command)
 
 
 def accepted_from(connection: socket.socket) -> Visitor:

@@ -212,7 +212,7 @@ class Agent:
             if job is not None:
                 self._jobs.finish(job, Answer(content))
                 content = encode({"job": job.id})
-            self._reply(request, content, tool.kind, by=tool.provider or "", dropped=dropped)
+            self._reply(request, content, tool.kind, by=tool.provider or "", dropped=dropped, job=job)
         else:
             self._start(request, tool, value, job)
 
@@ -235,7 +235,7 @@ class Agent:
         if job is None:
             self.machine.start(request)
         else:
-            self._reply(request, encode({"job": job.id}), tool.kind)
+            self._reply(request, encode({"job": job.id}), tool.kind, job=job)
 
     def _reply(
         self,
@@ -246,6 +246,7 @@ class Agent:
         is_fault: bool = False,
         by: str = "",
         dropped: list[str] | None = None,
+        job: Job | None = None,
     ) -> None:
         meta = self._meta(size_of(body_of(request).input), content, kind, by, dropped)
         is_json = kind != "builtin" and not is_fault and not body_of(request).background
@@ -253,6 +254,8 @@ class Agent:
         # The name of a job is no result.
         stays = is_fault or bool(body_of(request).background)
         content, beside = self._as_asked(content, asked, meta, stays=stays, is_json=is_json)
+        if job is not None and (asked is not None or self.machine.asked.wants_more):
+            beside = msgspec.structs.replace(beside, job=job.id)
         self.machine.reply(request, content, is_error=is_fault, fault=is_fault, beside=beside)
 
     def _as_asked(

@@ -292,17 +292,14 @@ class CallMeta(msgspec.Struct, frozen=True):
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """What stands beside the content of an answer, each for an agent that asked for it.
-
-    `value` is the result as JSON, `blocks` a list of typed parts, `kind` says what the content is, and `details` are
-    for the agent's runtime.
-    """
+    """What an agent asked for beside an answer's content; `job` is the id of the job that the call became."""
 
     meta: CallMeta | None = None
     value: Raw | UnsetType = UNSET
     kind: ContentKind | None = None
     blocks: Raw | QuotedText | UnsetType = UNSET
     details: Raw | UnsetType = UNSET
+    job: str | None = None
 
 
 NOTHING_BESIDE: Final = Beside()
@@ -321,6 +318,7 @@ class ShortResp(msgspec.Struct, omit_defaults=True):
     kind: ContentKind | None = None
     blocks: Raw | UnsetType = UNSET
     details: Raw | UnsetType = UNSET
+    job: str | None = None
 
 
 class ToolResp(ShortResp, tag_field="__port", tag="tool_resp", omit_defaults=True):

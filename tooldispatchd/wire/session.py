@@ -338,7 +338,7 @@ def _answer(
     beside: Beside = NOTHING_BESIDE,
 ) -> Outgoing:
     made = ToolResp if form is Form.PLAIN else ShortResp
-    parts = beside.meta, beside.value, beside.kind, beside.blocks, beside.details
+    parts = beside.meta, beside.value, beside.kind, beside.blocks, beside.details, beside.job
     # A quoted text is a string too, once it is written.
     answer = made(call_id, content, is_error, fault, agent, *parts)  # type: ignore[arg-type]
     return NestedResp(answer) if form is Form.NESTED else answer

@@ -80,7 +80,8 @@ def answer_at_once(
     came, went = 0 if isinstance(body.input, UnsetType) else len(body.input), utf8_size(said)
     meta = plan.meta(took_s, 0, bytes_in=came, bytes_out=went, dropped=dropped) if machine.asked.meta else None
     gives_json = plan.gives_json and not body.background
-    beside = beside_of(outcome, kind, machine, gives_json=gives_json, meta=meta)
+    job_id = None if job is None else job.id
+    beside = beside_of(outcome, kind, machine, gives_json=gives_json, meta=meta, job=job_id)
     machine.reply(request, said, is_error=is_fault, fault=is_fault, beside=beside)
     if job is not None and session.events is not None:
         session.events.job_done(job)

@@ -26,11 +26,17 @@ def in_kind(outcome: Outcome, kind: ContentKind | None, max_part_bytes: int) -> 
 
 
 def beside_of(
-    outcome: Outcome, kind: ContentKind | None, machine: SessionMachine, *, gives_json: bool, meta: CallMeta | None
+    outcome: Outcome,
+    kind: ContentKind | None,
+    machine: SessionMachine,
+    *,
+    gives_json: bool,
+    meta: CallMeta | None,
+    job: str | None = None,
 ) -> Beside:
     """What stands beside the content of an answer, `kind` being the kind that was asked for.
 
-    `gives_json` says that the tool's answers are JSON, by its own type.
+    `gives_json` says that the tool's answers are JSON, by its own type; `job` is that which the call has become.
     """
     if kind is None and not machine.asked.wants_more:
         return NOTHING_BESIDE
@@ -47,4 +53,5 @@ def beside_of(
         None if kind is None else outcome.kind,
         UNSET if outcome.blocks is None else outcome.blocks,
         details,
+        job,
     )

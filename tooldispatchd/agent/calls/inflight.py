@@ -328,7 +328,7 @@ class InFlight:
         self._calls[job] = call
         content = job.content()
         meta = call.meta(len(content))
-        beside = beside_of(Answer(content), call.asked_kind, self._machine, gives_json=False, meta=meta)
+        beside = beside_of(Answer(content), call.asked_kind, self._machine, gives_json=False, meta=meta, job=job.id)
         self._machine.answer(call.id, content, is_error=False, fault=False, beside=beside)
 
     def run(self, call: AgentCall) -> None:

@@ -252,7 +252,7 @@ class Play:
         assert (
             runtime.state.open_sessions.total,
             runtime.state.memory.held,
-            len(runtime.services.timer._deadlines),
+            len(runtime.services.timer),
         ) == (0, 0, 0)
         assert (self.gate._free, len(self.gate._channels)) == (PLACES, 0)
         assert [len(plan.running) for plan in self.plans] == [0] * len(self.plans)

@@ -49,13 +49,13 @@ def test_what_stopped_a_running_call_is_its_outcome_whatever_its_tool_says_then(
 def test_the_fault_that_stopped_a_call_tells_what_its_tool_said_since() -> None:
     machine = call_after(CallEvent.START)
     machine.apply(CallEvent.STOP, Fault(Code.TIMEOUT, "late", {"limit_ms": 5}))
-    machine.add({"stdout_tail": "half"})
+    machine.hear({"stdout_tail": "half"})
     assert machine.outcome == Fault(Code.TIMEOUT, "late", {"limit_ms": 5, "stdout_tail": "half"})
 
 
 def test_what_a_tool_said_is_of_no_matter_where_nothing_stopped_it() -> None:
     machine = call_after(CallEvent.START)
-    machine.add({"stdout_tail": "half"})
+    machine.hear({"stdout_tail": "half"})
     machine.apply(CallEvent.FINISH, DONE)
     assert machine.outcome == DONE
 

@@ -276,7 +276,7 @@ class Stage:
             "channels that were not closed once": abs(self.closings - 1),
             "open sessions": runtime.state.open_sessions.total,
             "bytes held": runtime.state.memory.held,
-            "deadlines": len(runtime.services.timer._deadlines),
+            "deadlines": len(runtime.services.timer),
             "servers that are owed": len(runtime.state.owed),
             "calls that were to start": len(runtime.services.starter._turn),
             "places of the gate": PLACES - self.gate._free,

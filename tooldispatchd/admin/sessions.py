@@ -82,7 +82,7 @@ def still_open(sessions: Iterable[Session], state: DaemonState) -> Iterator[Sess
 def session_view(session: Session, now: float) -> SessionView:
     """The session at `now`, on trio's clock."""
     lineage, calls = session.lineage, list(session.in_flight or ())
-    oldest = min((call.machine.started_at for call in calls), default=None)
+    oldest = min((call.started_at for call in calls), default=None)
     return SessionView(
         number=session.number,
         agent=session.machine.agent,
@@ -109,14 +109,14 @@ def calls_in_flight(sessions: Iterable[Session]) -> Iterator[tuple[Session, Agen
     for session in sessions:
         yield None
         for call in list(session.in_flight or ()):
-            yield None if call.machine.state is CallState.ENDED else (session, call)
+            yield None if call.state is CallState.ENDED else (session, call)
 
 
 def call_view(session: Session, call: AgentCall, now: float) -> CallView:
     """A call of the session at `now`, on trio's clock."""
     lineage = session.lineage
-    machine, plan = call.machine, call.plan
-    age_s = now - machine.started_at
+    plan = call.plan
+    age_s = now - call.started_at
     return CallView(
         session=session.number,
         id=call.id,
@@ -133,8 +133,8 @@ def call_view(session: Session, call: AgentCall, now: float) -> CallView:
         kind=None if plan is None else plan.kind,
         stage=None if call.is_running else _stage_of(call),
         doing=None if call.doing is None else call.doing[:SHOWN_NAME],
-        queued_s=None if machine.ran_at is None else _seconds(machine.ran_at - machine.started_at),
-        deadline_in_s=_seconds(machine.ends_at - now) if machine.ends_at < math.inf else None,
+        queued_s=None if call.ran_at is None else _seconds(call.ran_at - call.started_at),
+        deadline_in_s=_seconds(call.ends_at - now) if call.ends_at < math.inf else None,
         job=None if call.job is None else call.job.id,
         above=None if lineage is None or lineage.serves is None else lineage.parent,
         child=call.child,
@@ -142,13 +142,13 @@ def call_view(session: Session, call: AgentCall, now: float) -> CallView:
 
 
 def _state_of(call: AgentCall) -> str:
-    if call.machine.state is CallState.STOPPING:
+    if call.state is CallState.STOPPING:
         return "stopping"
     return "running" if call.is_running else "waiting"
 
 
 def _stage_of(call: AgentCall) -> str:
-    named = _STAGES.get(call.machine.state)
+    named = _STAGES.get(call.state)
     if named is not None or call.plan is None or not call.taken:
         return named or "order"
     return call.plan.steps[call.taken - 1].order.name.lower()

@@ -14,6 +14,8 @@ import math
 from enum import Enum, IntEnum, StrEnum
 from typing import Final
 
+import msgspec
+
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -147,26 +149,24 @@ STAGES: Final[dict[CallState, CallStage]] = dict.fromkeys(CallState, CallStage.Q
 }
 
 
-class CallMachine:
-    """One call. `outcome` is how it ends: what stopped it, else what it was finished with.
+class CallMachine(msgspec.Struct, eq=False):
+    """One call, which came at `started_at`. `outcome` is how it ends: what stopped it, else what finished it.
 
     It has one deadline at a time, `ends_at` in seconds of the caller's clock: while it waits, the limit of that from
     when it began to; while it runs, its tool's from its start; and always what its agent allows, `allowed_s`. It
     `is_limit` where that comes no sooner.
     """
 
-    __slots__ = ("_allowed_s", "_limit_s", "ends_at", "is_limit", "outcome", "ran_at", "started_at", "state")
-
-    def __init__(self, now: float, allowed_s: float = math.inf) -> None:
-        self.state = CallState.NEW
-        self.outcome: Outcome | None = None
-        self.started_at = now
-        # Not before its turn has come: what ends earlier has waited all its life.
-        self.ran_at: float | None = None
-        self.ends_at = now + allowed_s
-        self._allowed_s = allowed_s
-        self._limit_s = math.inf
-        self.is_limit = False
+    started_at: float
+    allowed_s: float = math.inf
+    state: CallState = CallState.NEW
+    outcome: Outcome | None = None
+    ran_at: float | None = None
+    """Not set before its turn has come: what ends earlier has waited all its life."""
+    ends_at: float = math.inf
+    """Set by the first limit; until then nothing waits for it."""
+    limit_s: float = math.inf
+    is_limit: bool = False
 
     def apply(self, event: CallEvent, outcome: Outcome | None = None) -> ToDo:
         """Move on; STOP and FINISH bring an outcome. Raises `RuntimeError`, naming both, for an event out of place."""
@@ -178,7 +178,7 @@ class CallMachine:
             self.outcome = outcome
         return todo
 
-    def add(self, said: dict[str, object]) -> None:
+    def hear(self, said: dict[str, object]) -> None:
         """Let the fault that stopped it tell what its tool has said since."""
         if said and isinstance(self.outcome, Fault):
             self.outcome = Fault(self.outcome.code, self.outcome.detail, {**self.outcome.extras, **said})
@@ -187,10 +187,10 @@ class CallMachine:
         """The call may stay in its state for `limit_s` seconds from `since` on; when it is over."""
         if self.state is CallState.RUNNING:
             self.ran_at = since
-        self._limit_s = limit_s
-        limit_at = since + limit_s
-        self.is_limit = limit_at <= self.deadline
-        self.ends_at = min(limit_at, self.deadline)
+        self.limit_s = limit_s
+        limit_at, deadline = since + limit_s, self.started_at + self.allowed_s
+        self.is_limit = limit_at <= deadline
+        self.ends_at = limit_at if self.is_limit else deadline
         return self.ends_at
 
     def extend(self, limit_s: float, now: float, *, most_s: float) -> None:
@@ -203,11 +203,11 @@ class CallMachine:
     @property
     def deadline(self) -> float:
         """What its agent allows."""
-        return self.started_at + self._allowed_s
+        return self.started_at + self.allowed_s
 
     def timeout(self, name: str, doing: str | None = None) -> tuple[Fault, Reason]:
         """The fault of a call of the tool `name` at `ends_at`, and its reason; `doing` is what a chain waited for."""
-        limit_ms = (self._limit_s if self.is_limit else self._allowed_s) * 1000
+        limit_ms = (self.limit_s if self.is_limit else self.allowed_s) * 1000
         stage = STAGES[self.state]
         # Seconds and back: 15 digits are a double's own, 12 are free of the error of that.
         limit_ms = float(f"{limit_ms:.12g}")

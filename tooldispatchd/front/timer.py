@@ -34,14 +34,69 @@ class GuardLog(Protocol):
         """Log a defect with its traceback; returns the incident's id."""
 
 
+class TimerLine:
+    """Deadlines that come in the order in which they are set, as those of one length do: one of them is in the heap.
+
+    Setting and dropping one costs a tenth of what it does in the heap, and most are dropped before they are due.
+    """
+
+    __slots__ = ("_is_armed", "_last", "_timer", "_waiting")
+
+    def __init__(self, timer: "Timer") -> None:
+        self._timer = timer
+        self._waiting: dict[Expiring, float] = {}
+        self._last = -math.inf
+        self._is_armed = False
+
+    @property
+    def more(self) -> int:
+        """How many there are more than stand for them in the heap."""
+        return len(self._waiting) - self._is_armed
+
+    def add(self, item: Expiring, when: float) -> bool:
+        """`item.expire()` will be called at `when` unless it is dropped; false for one that comes before the last."""
+        if when < self._last:
+            return False
+        self._last = when
+        self._waiting[item] = when
+        if not self._is_armed:
+            self._arm(when)
+        return True
+
+    def drop(self, item: Expiring) -> None:
+        """The item will not expire."""
+        del self._waiting[item]
+
+    def expire(self) -> None:
+        """Look at the first of them, which may have come later than the one that this was set for."""
+        self._is_armed = False
+        now = trio.current_time()
+        while self._waiting:
+            item, when = next(iter(self._waiting.items()))
+            if when > now:
+                self._arm(when)
+                return
+            del self._waiting[item]
+            self._timer.fire(item)
+
+    def _arm(self, when: float) -> None:
+        self._is_armed = True
+        self._timer.add(when, self)
+
+
 class Timer:
     """Deadlines on trio's clock."""
 
     def __init__(self, log: GuardLog) -> None:
         self._log = log
         self._deadlines: Deadlines[Expiring] = Deadlines()
+        self._lines: dict[float, TimerLine] = {}
         self._sleeps_until = -math.inf
         self._nearer = trio.Event()
+
+    def __len__(self) -> int:
+        """How many deadlines there are."""
+        return len(self._deadlines) + sum(line.more for line in self._lines.values())
 
     def add(self, when: float, item: Expiring) -> Entry[Expiring]:
         """`item.expire()` will be called at `when` (seconds of `trio.current_time()`) unless it is dropped."""
@@ -53,6 +108,13 @@ class Timer:
     def drop(self, entry: Entry[Expiring]) -> None:
         """The entry's item will not expire."""
         self._deadlines.drop(entry)
+
+    def line(self, limit_s: float) -> TimerLine:
+        """The line for deadlines of this length, of which there are as many as a configuration has limits."""
+        line = self._lines.get(limit_s)
+        if line is None:
+            line = self._lines[limit_s] = TimerLine(self)
+        return line
 
     async def run(self) -> None:
         """Call what is due, for ever."""
@@ -67,7 +129,11 @@ class Timer:
     def _call_due(self) -> None:
         # Not in the loop above, which would hold the last item until another is due.
         for item in self._deadlines.due(trio.current_time()):
-            try:
-                item.expire()
-            except Exception as error:  # noqa: BLE001  # guard: what is due belongs to one call or one channel
-                self._log.incident("deadline failed", error)
+            self.fire(item)
+
+    def fire(self, item: Expiring) -> None:
+        """Have an item expire, under its guard."""
+        try:
+            item.expire()
+        except Exception as error:  # noqa: BLE001  # guard: what is due belongs to one call or one channel
+            self._log.incident("deadline failed", error)

@@ -178,7 +178,7 @@ async def test_an_inner_call_has_no_longer_than_the_outer_one_has_left() -> None
         await root.call("outer", "one", deadline_ms=200)
         await until_started(held)
         inner = held.running["1"]
-        assert inner.machine.ends_at <= inner.machine.started_at + 0.2
+        assert inner.ends_at <= inner.started_at + 0.2
         await until(lambda: bool(held.halted))
         assert held.halted == [("1", Reason.CANCELLED)]
         held.finish("1")

@@ -230,7 +230,7 @@ class Play:
         probes = [*map(Probe, StepOrder), Door(self)]
         self.probes += probes
         # Not by `add`, which concludes from the steps what they need.
-        plan.steps = tuple(sorted((*plan.steps, *probes), key=lambda step: step.order))
+        plan.set_steps(sorted((*plan.steps, *probes), key=lambda step: step.order))
         for profile in ("default", "other"):
             self.runtime.plans(profile, compile_plans)[plan.name] = plan
 
@@ -435,7 +435,7 @@ class Play:
         assert len(state.flights) == 0
         assert [watched for watched in self.breakers if watched._inside or watched.breaker._trying] == []
         assert all(0 <= budget._left <= AT_ONCE for budget in policies._budgets.values())
-        assert len(self.runtime.services.timer._deadlines) == 0
+        assert len(self.runtime.services.timer) == 0
         assert state.memory.held == state.answers.held
         assert self.runtime.services.spool.quota.held == 0
         assert not self.runtime.services.home.child_tasks

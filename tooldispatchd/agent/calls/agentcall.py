@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import msgspec
 import trio
-from msgspec import UnsetType
+from msgspec import UNSET
 
 from tooldispatchd.agent.calls.beside import wanted_kind
 from tooldispatchd.agent.calls.call import Call, CallContext, Plan
@@ -52,55 +52,26 @@ class HoldingCalls(Protocol):
     def ended(self, call: "AgentCall") -> None: ...
 
 
-class AgentCall(Call):
+class AgentCall(Call, eq=False, kw_only=True):
     """A call that an agent asked for. `key` is its id, or its job once the agent was told of that.
 
     `asked_kind` is the kind of content that was asked for, None where none was. `turn` is that of its model; the answer
     may be `stored`.
     """
 
-    __slots__ = (
-        "_calls",
-        "_updates",
-        "_waiting",
-        "asked_kind",
-        "asked_room",
-        "bytes_in",
-        "is_renamed",
-        "job",
-        "key",
-        "stored",
-        "turn",
-    )
-
-    def __init__(self, calls: HoldingCalls, context: CallContext, body: ShortReq) -> None:
-        allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000
-        until = context.lineage.until
-        if until < math.inf:
-            allowed_s = min(allowed_s, max(0.0, until - trio.current_time()))
-        # An invalid traceparent is ignored, as the Recommendation says; and who was called goes on where it stands.
-        trace = body.traceparent
-        traceparent = trace if trace is not None and is_traceparent(trace) else context.lineage.traceparent
-        above = context.lineage.serves
-        super().__init__(context, body.id, body.name, traceparent=traceparent, above=above, allowed_s=allowed_s)
-        machine = calls.machine
-        self.asked_kind = wanted_kind(body, machine)
-        has_details = machine.asked.details or context.keeps_details
-        if self.asked_kind is not None or has_details:
-            self.wanted = Wanted(self.asked_kind or ContentKind.JSON, has_details)
-        self.key: str | Job = body.id
-        self.job: Job | None = None
-        self.input = body.input
-        self.turn = body.turn
-        self.asked_room = room_of(body)
-        self.stored: StoredOutput | None = None
-        self.bytes_in = 0 if isinstance(body.input, UnsetType) else len(body.input)
-        # Another tool stands in its own one's place, which happens once.
-        self.is_renamed = False
-        self._calls = calls
-        self._updates: UpdateFilter | None = None
-        # For what it waits, and since when.
-        self._waiting: tuple[str, str, float] | None = None
+    calls: HoldingCalls
+    key: str | Job
+    asked_kind: ContentKind | None = None
+    asked_room: float = math.inf
+    bytes_in: int = 0
+    is_renamed: bool = False
+    """Another tool stands in its own one's place, which happens once."""
+    job: Job | None = None
+    stored: StoredOutput | None = None
+    turn: str | int | float | None = None
+    updates: UpdateFilter | None = None
+    waiting: tuple[str, str, float] | None = None
+    """For what it waits, and since when."""
 
     @property
     def request(self) -> "AgentCall":
@@ -108,7 +79,7 @@ class AgentCall(Call):
 
     @property
     def until(self) -> float:
-        return self.machine.ends_at
+        return self.ends_at
 
     @property
     def is_beside(self) -> bool:
@@ -116,7 +87,7 @@ class AgentCall(Call):
 
     @property
     def wants_updates(self) -> bool:
-        return self.job is not None or self._calls.machine.asked.updates
+        return self.job is not None or self.calls.machine.asked.updates
 
     @property
     def gives_json(self) -> bool:
@@ -126,7 +97,7 @@ class AgentCall(Call):
     @property
     def max_output(self) -> int:
         """How many bytes of its answer a model should get, where no table says."""
-        return self._calls.machine.asked.max_output or MAX_OUTPUT
+        return self.calls.machine.asked.max_output or MAX_OUTPUT
 
     @property
     def room(self) -> float:
@@ -140,7 +111,7 @@ class AgentCall(Call):
         return "budget" if self.room < self.asked_room else "window"
 
     def was_read(self) -> Fault | None:
-        return self._calls.was_read(self)
+        return self.calls.was_read(self)
 
     def rename(self, name: str) -> Fault | None:
         """Have another tool called in the place of its own, and take its steps from the first on; why none is."""
@@ -151,48 +122,48 @@ class AgentCall(Call):
             return Fault(Code.NOT_ALLOWED, f"{name} cannot be called in the place of another tool", {"source": name})
         self.leave_steps(CANCELLED)
         self.plan, self.name, self.is_renamed = found, found.name, True
-        self._at = 0
+        self.at = 0
         return None
 
     def update(self, update: Update) -> None:
-        if self.machine.state is not CallState.RUNNING or self.plan is None:
+        if self.state is not CallState.RUNNING or self.plan is None:
             return
         if self.plan.filter_updates is None:
-            self._calls.update(self, update)
+            self.calls.update(self, update)
             return
-        self._updates = self._updates or self.plan.filter_updates(self, partial(self._calls.update, self))
-        self._updates.take(update)
+        self.updates = self.updates or self.plan.filter_updates(self, partial(self.calls.update, self))
+        self.updates.take(update)
 
     def run(self) -> None:
-        self._calls.run(self)
+        self.calls.run(self)
 
     def announce(self) -> None:
-        self._calls.announce(self)
+        self.calls.announce(self)
 
     def enter(self, event: CallEvent, limit_s: float, *, since: float | None = None) -> None:
         self._note_wait()
         super().enter(event, limit_s, since=since)
         if event in STAGES_OF_WAITS:
-            self._waiting = STAGES_OF_WAITS[event], "", trio.current_time()
+            self.waiting = STAGES_OF_WAITS[event], "", trio.current_time()
         elif event is CallEvent.WAIT:
-            self._waits_in(self._at)
+            self._waits_in(self.at)
 
     def wait(self) -> None:
         self.announce()
         super().wait()
         # In the step that it has just taken.
-        self._waits_in(self._at - 1)
+        self._waits_in(self.at - 1)
 
     def _waits_in(self, at: int) -> None:
         steps = () if self.plan is None else self.plan.steps
         if at < len(steps):
-            self._waiting = steps[at].order.name.lower(), steps[at].name, trio.current_time()
+            self.waiting = steps[at].order.name.lower(), steps[at].name, trio.current_time()
 
     def _note_wait(self) -> None:
         """What it waited for has come, or it has ended."""
-        if self._waiting is not None:
-            stage, name, since = self._waiting
-            self._waiting = None
+        if self.waiting is not None:
+            stage, name, since = self.waiting
+            self.waiting = None
             self.context.tallies.waits(stage, name).add(trio.current_time() - since)
 
     def begin(self) -> None:
@@ -202,18 +173,18 @@ class AgentCall(Call):
     def started(self) -> None:
         events = self.context.session.events
         if events is not None and self.plan is not None:
-            queued_s = trio.current_time() - self.machine.started_at
+            queued_s = trio.current_time() - self.started_at
             events.tool_started(self.names, self.name, provider=self.plan.provider, queued_s=queued_s)
 
     def spawn(self, task: Task) -> None:
-        self._calls.spawn(self, task)
+        self.calls.spawn(self, task)
 
     def ended(self) -> None:
-        if self._updates is not None:
-            self._updates.close()
-            self._updates = None
+        if self.updates is not None:
+            self.updates.close()
+            self.updates = None
         self._note_wait()
-        self._calls.ended(self)
+        self.calls.ended(self)
 
     @property
     def known_as(self) -> str:
@@ -227,14 +198,45 @@ class AgentCall(Call):
 
     def meta(self, bytes_out: int, warning: str | None = None) -> CallMeta | None:
         """Times and sizes, at its end, and a warning; None where no tool was found, or the agent did not ask."""
-        if self.plan is None or not self._calls.machine.asked.meta:
+        if self.plan is None or not self.calls.machine.asked.meta:
             return None
-        now, machine = trio.current_time(), self.machine
-        queued_s = (now if machine.ran_at is None else machine.ran_at) - machine.started_at
+        now = trio.current_time()
+        queued_s = (now if self.ran_at is None else self.ran_at) - self.started_at
         sizes = {"bytes_in": self.bytes_in, "bytes_out": bytes_out}
-        meta = self.plan.meta(now - machine.started_at, queued_s, **sizes, dropped=self.dropped)
+        meta = self.plan.meta(now - self.started_at, queued_s, **sizes, dropped=self.dropped)
         if self.lookup is not None and self.lookup.age_s is not None:
             meta = msgspec.structs.replace(meta, cached=True, age_ms=round(self.lookup.age_s * 1000))
         if warning is not None:
             meta = msgspec.structs.replace(meta, warnings=[warning])
         return meta if self.child is None else msgspec.structs.replace(meta, child=self.child)
+
+
+def agent_call(calls: HoldingCalls, context: CallContext, body: ShortReq) -> AgentCall:
+    """Make the call that an agent asks for."""
+    now, lineage, machine = trio.current_time(), context.lineage, calls.machine
+    allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000
+    if lineage.until < math.inf:
+        allowed_s = min(allowed_s, max(0.0, lineage.until - now))
+    # An invalid traceparent is ignored, as the Recommendation says; and who was called goes on where it stands.
+    trace = body.traceparent
+    call = AgentCall(
+        now,
+        allowed_s,
+        ends_at=now + allowed_s,
+        calls=calls,
+        context=context,
+        id=body.id,
+        key=body.id,
+        name=body.name,
+        input=body.input,
+        bytes_in=0 if body.input is UNSET else len(body.input),
+        turn=body.turn,
+        above=lineage.serves,
+        traceparent=trace if trace is not None and is_traceparent(trace) else lineage.traceparent,
+        asked_room=room_of(body) if body.has_bound else math.inf,
+        asked_kind=wanted_kind(body, machine),
+    )
+    has_details = machine.asked.details or context.keeps_details
+    if call.asked_kind is not None or has_details:
+        call.wanted = Wanted(call.asked_kind or ContentKind.JSON, has_details)
+    return call

@@ -28,7 +28,7 @@ from tooldispatchd.agent.session.lineage import CallAbove, Lineage, RootUsage
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.answercache import CallLookup
 from tooldispatchd.calls.budget import AgentBudget
-from tooldispatchd.calls.content import AS_JSON
+from tooldispatchd.calls.content import AS_JSON, Wanted
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.decisions import Approval, Decisions
 from tooldispatchd.calls.gate import Gate, GateVerdict, Turns
@@ -40,7 +40,7 @@ from tooldispatchd.calls.tally import Tallies, ToolTally
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.workspaces import Workspace
 from tooldispatchd.children.grace import Grace
-from tooldispatchd.front.timer import Deferred, Expiring, Timer
+from tooldispatchd.front.timer import Deferred, Expiring, Timer, TimerLine
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import CallMeta
 
@@ -141,9 +141,9 @@ class Plan:
 
     # fmt: off
     __slots__ = (
-        "as_shown", "definition", "filter_updates", "gives_json", "in_background", "is_read_first", "kind", "limit_s",
-        "may_ask_for_job", "name", "now", "offered", "provider", "read", "reads_again", "rendered", "starts_agents",
-        "steps", "takes_place", "tally", "tells_end",
+        "as_shown", "definition", "filter_updates", "gives", "gives_json", "in_background", "is_read_first", "kind",
+        "leaves", "limit_s", "may_ask_for_job", "name", "now", "offered", "provider", "read", "reads_again", "rendered",
+        "starts_agents", "steps", "takes", "takes_place", "tally", "tells_end", "tells_updates",
     )
     # fmt: on
 
@@ -160,17 +160,25 @@ class Plan:
         self.now: Now | None = None
         self.tally: ToolTally | None = None
         self.as_shown: tuple[Plan, ...] | None = None  # see `showing`
-        self.steps: tuple[Step, ...] = (READ, OWN_PLACE)
-        # Whether one of them looks at the input when the tool has had it; whether none comes before that is read, and
-        # an agent that ends a call early is told what its tool said at that.
+        # Whether a step looks at the input when the tool has had it; whether none comes before that is read, and an
+        # agent that ends a call early is told what its tool said at that.
         self.reads_again, self.is_read_first, self.tells_end = False, True, True
         # What looks at the updates of a call before they go on, if anything does.
         self.filter_updates: Callable[[Call, Callable[[Update], None]], UpdateFilter] | None = None
         self.definition: Callable[[], bytes] = bytes  # the digest of all that it is made of
+        self.set_steps((READ, OWN_PLACE))
+
+    def set_steps(self, steps: Iterable[Step]) -> None:
+        """Have these steps alone, in this order; what a step does not do is left out of the ways of its calls."""
+        self.steps: tuple[Step, ...] = tuple(steps)
+        self.takes = tuple(None if type(step).take is Step.take else step.take for step in self.steps)
+        self.gives = tuple(None if type(step).give is Step.give else step.give for step in self.steps)
+        self.leaves = tuple(None if type(step).leave is Step.leave else step.leave for step in self.steps)
+        self.tells_updates = tuple(step.update for step in self.steps if type(step).update is not Step.update)
 
     def add(self, *steps: Step) -> None:
         """Have these steps too, each in its place."""
-        self.steps = tuple(sorted((*self.steps, *steps), key=lambda step: step.order))
+        self.set_steps(sorted((*self.steps, *steps), key=lambda step: step.order))
         orders = {step.order for step in self.steps}
         self.reads_again = not orders.isdisjoint({StepOrder.RETRY, StepOrder.AFTER_HOOK})
         self.is_read_first = StepOrder.BEFORE_HOOK not in orders
@@ -178,7 +186,7 @@ class Plan:
 
     def remove(self, order: StepOrder) -> None:
         """Have none of these steps."""
-        self.steps = tuple(step for step in self.steps if step.order is not order)
+        self.set_steps(step for step in self.steps if step.order is not order)
 
     def start(self, call: "Call") -> None:
         """Start a call of a tool that must wait: set `call.halt`, and make sure that `call.finish` comes."""
@@ -242,7 +250,7 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
         return self.lineage.account
 
 
-class Call:
+class Call(CallMachine, eq=False, kw_only=True):
     """A call in flight. Its `input` is None once that was read; then `line` is what was checked, encoded anew. `halt`
     ends it while it runs.
 
@@ -253,65 +261,36 @@ class Call:
     left out. `grace` is the time that it has where it is ended early.
     """
 
-    __slots__ = (
-        "_at",
-        "_entry",
-        "above",
-        "approval",
-        "child",
-        "context",
-        "doing",
-        "dropped",
-        "grace",
-        "halt",
-        "has_begun",
-        "has_waited",
-        "id",
-        "input",
-        "leave_queue",
-        "line",
-        "lookup",
-        "machine",
-        "name",
-        "plan",
-        "queued_at",
-        "taken",
-        "traceparent",
-        "tries",
-        "wanted",
-    )
-
-    def __init__(
-        self,
-        context: CallContext,
-        call_id: str,
-        name: str,
-        *,
-        traceparent: str | None,
-        above: CallAbove | None,
-        allowed_s: float = math.inf,
-    ) -> None:
-        self.context = context
-        self.above = above
-        self.machine, self.id, self.name = CallMachine(trio.current_time(), allowed_s), call_id, name
-        self.traceparent, self.wanted = traceparent, AS_JSON
-        self.plan: Plan | None = None
-        self.approval: Approval | None = None
-        self.input: Raw | UnsetType | None = None
-        self.line: bytes | bytearray = b""
-        self.dropped: list[str] = []
-        self.doing: str | None = None
-        self.child: int | None = None
-        self.halt: Callable[[Reason], None] | None = None
-        self.grace: Grace | None = None
-        self.queued_at, self.tries = 0.0, 1
-        self.has_begun = self.has_waited = False  # in this try, and for its turn
-        self.lookup: CallLookup | None = None
-        # Where it waits and that is no gate: takes it out of there.
-        self.leave_queue: Callable[[], object] | None = None
-        self._entry: Entry[Expiring] | None = None
-        # How many of its plan's steps it is to leave, of which so many have not given yet.
-        self.taken = self._at = 0
+    context: CallContext
+    id: str
+    name: str
+    above: CallAbove | None = None
+    traceparent: str | None = None
+    wanted: Wanted = AS_JSON
+    plan: Plan | None = None
+    approval: Approval | None = None
+    input: Raw | UnsetType | None = None
+    line: bytes | bytearray = b""
+    dropped: list[str] = msgspec.field(default_factory=list)
+    doing: str | None = None
+    child: int | None = None
+    halt: Callable[[Reason], None] | None = None
+    grace: Grace | None = None
+    queued_at: float = 0.0
+    tries: int = 1
+    has_begun: bool = False
+    """In this try."""
+    has_waited: bool = False
+    """For its turn."""
+    lookup: CallLookup | None = None
+    leave_queue: Callable[[], object] | None = None
+    """Where it waits and that is no gate: takes it out of there."""
+    timed_by: TimerLine | Entry[Expiring] | None = None
+    """Where its deadline is."""
+    taken: int = 0
+    """How many of its plan's steps it is to leave."""
+    at: int = 0
+    """How many of these have not given yet."""
 
     # --- where an agent's call and one within a chain differ ---
 
@@ -370,31 +349,35 @@ class Call:
     @property
     def is_running(self) -> bool:
         """Whether its tool has it, also while that ends it."""
-        state = self.machine.state
+        state = self.state
         return state is CallState.RUNNING or state is CallState.STOPPING
 
     @property
     def has_ended(self) -> bool:
         """Whether it has its outcome."""
-        return self.machine.state is CallState.ENDED
+        return self.state is CallState.ENDED
 
     def enter(self, event: CallEvent, limit_s: float, *, since: float | None = None) -> None:
         """Go on to a state in which the call may stay for `limit_s` seconds from `since` (now) on."""
-        self.machine.apply(event)
-        self._arm(self.machine.allow(limit_s, trio.current_time() if since is None else since))
+        self.apply(event)
+        self._arm(self.allow(limit_s, trio.current_time() if since is None else since))
 
     def _arm(self, when: float) -> None:
-        self._drop_entry()
-        if when < math.inf:
-            self._entry = self.context.timer.add(when, self)
+        timer = self.context.timer
+        if self.timed_by is not None:
+            self._disarm()
+        if self.is_limit and when < math.inf and (line := timer.line(self.limit_s)).add(self, when):
+            self.timed_by = line
+        elif when < math.inf:
+            self.timed_by = timer.add(when, self)
 
     def expire(self) -> None:
         """End the call at its deadline, unless that was put off."""
-        self._entry = None
-        if trio.current_time() < self.machine.ends_at:
-            self._arm(self.machine.ends_at)
+        self.timed_by = None
+        if trio.current_time() < self.ends_at:
+            self._arm(self.ends_at)
         else:
-            self.stop(*self.machine.timeout(self.name, self.doing))
+            self.stop(*self.timeout(self.name, self.doing))
             self.context.channel.flush()
 
     def is_at(self, gate: Container[object]) -> bool:
@@ -415,29 +398,38 @@ class Call:
     def waits_until(self) -> float:
         """When it waits no longer."""
         assert self.plan is not None
-        return min(self._since + self.plan.limit_s, self.machine.deadline)
+        return min(self._since + self.plan.limit_s, self.deadline)
 
     @property
     def _since(self) -> float:
         """From when on its tool's limit counts."""
-        return self.queued_at if self.machine.ran_at is None else self.machine.ran_at
+        return self.queued_at if self.ran_at is None else self.ran_at
 
     def advance(self) -> None:
         """Take the steps that are left, and start its tool; where a step has it wait, `run` comes with its turn."""
         assert self.plan is not None
-        steps = self.plan.steps
+        takes, at = self.plan.takes, self.at
         self.leave_queue = None
-        while self._at < len(steps):
-            taken = steps[self._at].take(self)
-            if taken is not None and not isinstance(taken, Waits):
-                self.finish(taken)
-                return
-            self.taken = self._at = self._at + 1
-            if taken is WAITS:
-                self.wait()
-            if taken is not None:
-                return
+        while at < len(takes):
+            take = takes[at]
+            if take is not None:
+                self.taken = self.at = at
+                taken = take(self)
+                if taken is not None:
+                    self._took(taken)
+                    return
+            at += 1
+        self.taken = self.at = at
         self.begin()
+
+    def _took(self, taken: Outcome | Waits) -> None:
+        """A step has ended the call, or has it wait."""
+        if not isinstance(taken, Waits):
+            self.finish(taken)
+            return
+        self.taken = self.at = self.at + 1
+        if taken is WAITS:
+            self.wait()
 
     def wait(self) -> None:
         """Its turn has not come."""
@@ -460,7 +452,7 @@ class Call:
         scope = trio.CancelScope()
         if given is not None:
             # However its task ends, this step has given.
-            self._at -= 1
+            self.at -= 1
 
         async def run_within() -> None:
             outcome: Outcome | None = None
@@ -478,10 +470,10 @@ class Call:
             else:
                 self.finish(ended)
 
-        ran_at, since = self.machine.ran_at, self._since if limit_s < math.inf else None
+        ran_at, since = self.ran_at, self._since if limit_s < math.inf else None
         if self.is_running and ran_at is not None:
             self.halt = lambda _reason: scope.cancel()
-            self._arm(self.machine.allow(limit_s, ran_at))
+            self._arm(self.allow(limit_s, ran_at))
         else:
             self.leave_queue = scope.cancel
             self.enter(CallEvent.WAIT, limit_s, since=since)
@@ -495,7 +487,7 @@ class Call:
 
     def begin(self) -> None:
         """It has taken all steps: start its tool."""
-        plan, ran_at = self.plan, self.machine.ran_at
+        plan, ran_at = self.plan, self.ran_at
         assert plan is not None
         self.has_begun = True
         # Where it did not wait for its turn, that was its request's: the check of its input is within the limit.
@@ -506,12 +498,12 @@ class Call:
 
     def retake(self) -> None:
         """Take the step anew in which it waits: what it waited for has come, or will not."""
-        self._at -= 1
+        self.at -= 1
         self.context.starter.start(self)
 
     def try_again(self, outcome: Outcome, wait_s: float) -> None:
         """Take the steps anew that come after the one that gives, after so many seconds; until then it has no place."""
-        self.leave_steps(outcome, to=self._at)
+        self.leave_steps(outcome, to=self.at)
         self.tries += 1
         self.has_begun = False
         self.halt = None
@@ -522,14 +514,20 @@ class Call:
 
     def leave_steps(self, outcome: Outcome, *, to: int = 0) -> None:
         """Give back what the steps after the first `to` took, the last first."""
-        while self.taken > to:
-            assert self.plan is not None
-            self.taken -= 1
-            self.plan.steps[self.taken].leave(self, outcome)
+        if self.plan is None:
+            return
+        leaves, taken = self.plan.leaves, self.taken
+        while taken > to:
+            taken -= 1
+            leave = leaves[taken]
+            if leave is not None:
+                self.taken = taken
+                leave(self, outcome)
+        self.taken = taken
 
     def stop(self, fault: Fault, reason: Reason) -> None:
         """End early with `fault`: at once where it waits, and where it runs as soon as nothing of it is left."""
-        todo = self.machine.apply(CallEvent.STOP, fault)
+        todo = self.apply(CallEvent.STOP, fault)
         if todo is ToDo.HALT:
             assert self.halt is not None
             self.halt(reason)
@@ -538,20 +536,26 @@ class Call:
 
     def hurry(self, seconds: float) -> None:
         """Where it is ending, have what is left of it killed in so many seconds."""
-        if self.grace is not None and self.machine.state is CallState.STOPPING:
+        if self.grace is not None and self.state is CallState.STOPPING:
             self.grace.within(seconds)
 
     def finish(self, outcome: Outcome) -> None:
         """The one end, by way of the steps that it took; a second is a defect and raises `RuntimeError`."""
         plan = self.plan
-        if plan is not None and self.machine.state is not CallState.STOPPING:
-            while self._at:
-                given = plan.steps[self._at - 1].give(self, outcome)
-                if isinstance(given, Waits):
-                    return
-                self._at -= 1
-                outcome = given or outcome
-        self.machine.apply(CallEvent.FINISH, outcome)
+        if plan is not None and self.state is not CallState.STOPPING:
+            at = self.at
+            while at:
+                give = plan.gives[at - 1]
+                if give is not None:
+                    self.at = at
+                    given = give(self, outcome)
+                    if given is not None:
+                        if isinstance(given, Waits):
+                            return
+                        outcome = given
+                at -= 1
+            self.at = 0
+        self.apply(CallEvent.FINISH, outcome)
         self._end()
 
     def work(self, run: Callable[[], Awaitable[Outcome]]) -> None:
@@ -564,7 +568,7 @@ class Call:
             with scope:
                 outcome = await run()
             if self.plan is None or self.plan.tells_end:
-                self.machine.add(grace.said)
+                self.hear(grace.said)
             self.finish(outcome)
 
         def halt(_reason: Reason) -> None:
@@ -578,10 +582,13 @@ class Call:
         if self.leave_queue is not None:
             self.leave_queue()
         self.halt = self.leave_queue = None
-        self._drop_entry()
+        if self.timed_by is not None:
+            self._disarm()
         self.ended()
 
-    def _drop_entry(self) -> None:
-        if self._entry is not None:
-            self.context.timer.drop(self._entry)
-            self._entry = None
+    def _disarm(self) -> None:
+        timed_by, self.timed_by = self.timed_by, None
+        if type(timed_by) is TimerLine:
+            timed_by.drop(self)
+        elif timed_by is not None:
+            self.context.timer.drop(timed_by)  # type: ignore[arg-type]  # mypy does not take `type` for what it says

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.agentcall import AgentCall
+from tooldispatchd.agent.calls.agentcall import AgentCall, agent_call
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
 from tooldispatchd.agent.calls.call import READ, Call, CallContext, CallSession, Plan
 from tooldispatchd.agent.calls.sessionchannel import SessionChannel
@@ -190,7 +190,7 @@ class InFlight:
     def take(self, request: Request, plan: Plan | None) -> None:
         """Begin a call that the machine has let in; `plan` is None where its server is still starting."""
         body = body_of(request)
-        call = AgentCall(self, self._context, body)
+        call = agent_call(self, self._context, body)
         refusal = self._refusal(call, plan, in_background=bool(body.background))
         if refusal is None and (body.background or (plan is not None and plan.in_background)):
             refusal = self._make_job(call)
@@ -334,12 +334,12 @@ class InFlight:
     def run(self, call: AgentCall) -> None:
         """Go on with a call whose turn has come, among its agent's calls or at its tool's gate."""
         if not call.has_ended:
-            self._go_on(call, self._take_turn if call.machine.state is CallState.LINED else AgentCall.advance)
+            self._go_on(call, self._take_turn if call.state is CallState.LINED else AgentCall.advance)
 
     def update(self, call: AgentCall, update: Update) -> None:
         """Say how far the call is, with the next flush; to an agent that has not read its last answers, nothing."""
-        for step in () if call.plan is None else call.plan.steps:
-            update = step.update(update)
+        for tell in () if call.plan is None else call.plan.tells_updates:
+            update = tell(update)
         if call.job is not None:
             call.job.update = update
         elif not self._channel.is_behind:
@@ -349,7 +349,7 @@ class InFlight:
     def oldest_at(self, server: str, tools: Mapping[str, DeclaredTool]) -> AgentCall | None:
         """The call that has been at a server for longest, itself or by a stage that is one of the declared `tools`."""
         found = (call for call in self._calls.values() if call.is_running and _is_at(call, server, tools))
-        return min(found, key=lambda call: call.machine.started_at, default=None)
+        return min(found, key=lambda call: call.started_at, default=None)
 
     # --- ends of calls ---
 
@@ -418,7 +418,7 @@ class InFlight:
     def promote(self, call_id: str) -> Fault | None:
         """Make a job of a call that runs or waits; why it cannot be one."""
         call = self._calls.get(call_id)
-        if call is None or call.machine.state is CallState.STOPPING:
+        if call is None or call.state is CallState.STOPPING:
             return TOO_LATE
         if call.job is not None:
             return None  # it will be told of its job when its input is read
@@ -455,7 +455,7 @@ class InFlight:
         self._to_stop.pop(call, None)
         self._count_bytes(-call.bytes_in)
         # The answer to a job may end another call that waits for it, and with that one the session.
-        context, outcome = self._context, call.machine.outcome
+        context, outcome = self._context, call.outcome
         assert outcome is not None
         try:
             self._answer(call, outcome)
@@ -471,7 +471,7 @@ class InFlight:
             outcome = without_secrets(outcome, self._masker)
             # For some no tool was found; and a session's refusal is one fault for all that wait for a server.
             is_bare = call.plan is None and (outcome is self._machine.refusal or outcome.code in NO_TOOL)
-            may_have = call.machine.ran_at is not None and outcome.code is not Code.INVALID_INPUT
+            may_have = call.ran_at is not None and outcome.code is not Code.INVALID_INPUT
             outcome = outcome if is_bare else outcome.ran(may_have=may_have)
         kind = call.asked_kind
         outcome = in_kind(outcome, kind, self._limits.part_bytes)
@@ -479,7 +479,7 @@ class InFlight:
         size = 0 if isinstance(outcome, Fault) else outcome.size
         if not is_job and size > NOTABLE_BYTES and (crowding := self._channel.crowding(size)) is not None:
             outcome, size = crowding.ran(may_have=True), 0
-        events, took_s = self._session.events, trio.current_time() - call.machine.started_at
+        events, took_s = self._session.events, trio.current_time() - call.started_at
         self._session.note_end(call, outcome, took_s, call.plan)
         if events is not None:
             # The last event of the call, in one write with its answer.
@@ -527,7 +527,7 @@ class InFlight:
 
 def _progress(call: AgentCall) -> tuple[int, int, bool]:
     """How far a call is: one that is further may have a place that another waits for."""
-    return _PROGRESS[call.machine.state], call.taken, call.job is not None
+    return _PROGRESS[call.state], call.taken, call.job is not None
 
 
 def _is_at(call: AgentCall, server: str, tools: Mapping[str, DeclaredTool]) -> bool:

@@ -4,6 +4,8 @@ It has the limit, the end and the place among the children that it would have if
 among its agent's calls: whatever it is a part of has one at a time.
 """
 
+from typing import Self
+
 import trio
 
 from tooldispatchd.agent.calls.call import Call, Plan
@@ -13,74 +15,84 @@ from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.calls.stages import CallState, Reason
 
 
-class InnerCall(Call):
+class InnerCall(Call, eq=False, kw_only=True):
     """A call within a call: what a stage of a chain asks for. Its task is a part of the outer call's."""
 
-    __slots__ = ("_has_turn", "_news", "_outer", "_task")
+    outer: Call
+    task: Task | None = None
+    has_turn: bool = True
+    news: trio.Event
+    """Its turn has come, it has something to do, or it has ended."""
 
-    def __init__(self, outer: Call, plan: Plan, line: bytes) -> None:
-        super().__init__(outer.context, outer.id, plan.name, traceparent=outer.traceparent, above=outer)
-        self.plan = plan
-        self.line = line
-        self.grace = outer.grace
-        self._outer = outer
-        self._task: Task | None = None
-        self._has_turn = True
-        # Its turn has come, it has something to do, or it has ended.
-        self._news = trio.Event()
+    @classmethod
+    def of(cls, outer: Call, plan: Plan, line: bytes) -> Self:
+        """Make the call of `plan` with the input of `line`."""
+        return cls(
+            trio.current_time(),
+            context=outer.context,
+            id=outer.id,
+            name=plan.name,
+            above=outer,
+            traceparent=outer.traceparent,
+            plan=plan,
+            line=line,
+            grace=outer.grace,
+            outer=outer,
+            news=trio.Event(),
+        )
 
-    async def outcome(self) -> Outcome:
+    async def result(self) -> Outcome:
         """How it ended; cancelled with the task that waits for it."""
         self.queued_at = trio.current_time()
         try:
             while not self.has_ended:
-                if self._has_turn:
-                    self._has_turn = False
+                if self.has_turn:
+                    self.has_turn = False
                     self.advance()
                     # Send the request now: the next flush may be far off.
                     self.context.channel.flush()
-                elif self._task is not None:
-                    task, self._task = self._task, None
+                elif self.task is not None:
+                    task, self.task = self.task, None
                     await task()
                 else:
-                    await self._news.wait()
-                    self._news = trio.Event()
+                    await self.news.wait()
+                    self.news = trio.Event()
         finally:
             # Where the chain is ended before it.
             self.stop(CANCELLED, Reason.CANCELLED)
             if not self.has_ended:
                 self.finish(CANCELLED)
-        assert self.machine.outcome is not None
-        return self.machine.outcome
+        assert self.outcome is not None
+        return self.outcome
 
     @property
     def request(self) -> Call:
-        return self._outer.request
+        return self.outer.request
 
     @property
     def until(self) -> float:
-        return min(self.machine.ends_at, self._outer.until)
+        return min(self.ends_at, self.outer.until)
 
     @property
     def wants_updates(self) -> bool:
-        return self._outer.wants_updates
+        return self.outer.wants_updates
 
     def update(self, update: Update) -> None:
-        if self.machine.state is CallState.RUNNING:
-            self._outer.update(update)
+        if self.state is CallState.RUNNING:
+            self.outer.update(update)
 
     def run(self) -> None:
-        self._has_turn = True
-        self._news.set()
+        self.has_turn = True
+        self.news.set()
 
     def started(self) -> None:
         """Nobody is told of a stage."""
 
     def spawn(self, task: Task) -> None:
-        self._task = task
-        self._news.set()
+        self.task = task
+        self.news.set()
 
     def ended(self) -> None:
-        assert self.machine.outcome is not None
-        self._news.set()
-        self.leave_steps(self.machine.outcome)
+        assert self.outcome is not None
+        self.news.set()
+        self.leave_steps(self.outcome)

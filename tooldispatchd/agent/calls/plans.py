@@ -313,12 +313,12 @@ class McpPlan(Plan):
         else:
             kept.expire(request)
         if request.noise:
-            call.machine.add({"server": kept.server.name, "reason": request.noise})
+            call.hear({"server": kept.server.name, "reason": request.noise})
         call.finish(CANCELLED)
 
     def _extend(self, call: Call, most_s: float) -> None:
-        if call.machine.state is CallState.RUNNING:
-            call.machine.extend(self.limit_s, trio.current_time(), most_s=most_s)
+        if call.state is CallState.RUNNING:
+            call.extend(self.limit_s, trio.current_time(), most_s=most_s)
 
     @staticmethod
     def _finish(call: Call, outcome: Outcome) -> None:
@@ -523,11 +523,11 @@ class ChainPlan(TaskPlan):
         plan = call.context.session.lifted(ask.name) if ask.is_tool else self._agent(ask.name)
         if isinstance(plan, Fault):
             return StageError(ask.name, plan)
-        inner = InnerCall(call, plan, plan.read.encode(ask.value))
+        inner = InnerCall.of(call, plan, plan.read.encode(ask.value))
         if isinstance(plan, McpPlan):
             # Its stage has looked at a declared tool's input; what a server lists is looked at by nobody else.
             inner.input = Raw(inner.line)
-        outcome = await inner.outcome()
+        outcome = await inner.result()
         call.doing = None
         if isinstance(outcome, Fault):
             return StageError(ask.name, outcome)

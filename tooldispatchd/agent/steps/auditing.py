@@ -70,8 +70,8 @@ class SessionAudit:
         raw: Raw | UnsetType | bytes | bytearray | None = call.input
         waited_s, trace = 0.0, call.traceparent
         if isinstance(call, AgentCall):
-            ran_at = call.machine.ran_at
-            waited_s = took_s if ran_at is None else min(took_s, ran_at - call.machine.started_at)
+            ran_at = call.ran_at
+            waited_s = took_s if ran_at is None else min(took_s, ran_at - call.started_at)
             raw = call.line or raw
             bytes_in = call.bytes_in
         else:

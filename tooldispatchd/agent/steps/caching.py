@@ -135,7 +135,7 @@ class CacheStep(Step):
         if not self._caching.is_joined or has_failed(call, outcome) is None:
             return
         if isinstance(outcome, Fault):
-            outcome = outcome.ran(may_have=call.machine.ran_at is not None)
+            outcome = outcome.ran(may_have=call.ran_at is not None)
         self._flights.land(call, (outcome, now))
 
     @property

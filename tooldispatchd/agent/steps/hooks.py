@@ -48,15 +48,8 @@ MAX_UPDATES: Final = 64
 _ANY: Final = Reader(ACCEPT, missing={}, wrapped=False)
 
 
-class HookCall(InnerCall):
+class HookCall(InnerCall, eq=False, kw_only=True):
     """A question to a hook."""
-
-    __slots__ = ()
-
-    def __init__(self, outer: Call, plan: Plan, line: bytes) -> None:
-        super().__init__(outer, plan, line)
-        # What it says when it is ended early is not for the agent.
-        self.grace = None
 
     @property
     def wants_updates(self) -> bool:
@@ -94,7 +87,10 @@ class Hook:
         if isinstance(plan, Fault):
             raise HookAnswerError(plan.code)
         line = told_call(told, as_argument=plan.kind == "python")
-        outcome = await HookCall(call, plan, line).outcome()
+        asked = HookCall.of(call, plan, line)
+        # What it says when it is ended early is not for the agent.
+        asked.grace = None
+        outcome = await asked.result()
         if isinstance(outcome, Fault):
             self._log.debug("hook said", message=outcome.detail)
             raise HookAnswerError(outcome.code)
@@ -160,7 +156,7 @@ class AfterStep(Step):
 
     def give(self, call: Call, outcome: Outcome) -> Outcome | Waits | None:
         is_hit = call.lookup is not None and call.lookup.age_s is not None
-        if isinstance(outcome, Fault) and call.machine.ran_at is None and not is_hit:
+        if isinstance(outcome, Fault) and call.ran_at is None and not is_hit:
             return None
         return call.aside(partial(self._ask, call, outcome), given=outcome)
 

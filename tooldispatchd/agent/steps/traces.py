@@ -71,10 +71,10 @@ class TraceStep(Step):
 
 def span_of(call: Call, outcome: Outcome, own: TracePlace, above: str | None, resource: Resource) -> ReadableSpan:
     """The span of a call that has ended so; `above` is the `traceparent` that it came with."""
-    plan, machine = call.plan, call.machine
+    plan = call.plan
     assert plan is not None
     now, now_ns = trio.current_time(), time.time_ns()
-    ran_at = now if machine.ran_at is None else machine.ran_at
+    ran_at = now if call.ran_at is None else call.ran_at
     context = call.context
     said: dict[str, str | int | float] = {
         "gen_ai.operation.name": "execute_tool",
@@ -85,7 +85,7 @@ def span_of(call: Call, outcome: Outcome, own: TracePlace, above: str | None, re
         "tooldispatchd.tool.provider": plan.provider,
         "tooldispatchd.profile": context.profile,
         "tooldispatchd.session": context.lineage.number,
-        "tooldispatchd.waited_s": round(ran_at - machine.started_at, 6),
+        "tooldispatchd.waited_s": round(ran_at - call.started_at, 6),
     }
     if context.agent is not None:
         said["gen_ai.agent.name"] = context.agent[:MAX_ID_CHARS]
@@ -104,7 +104,7 @@ def span_of(call: Call, outcome: Outcome, own: TracePlace, above: str | None, re
         attributes=said,
         kind=SpanKind.CLIENT if plan.kind == MCP else SpanKind.INTERNAL,
         status=Status(StatusCode.UNSET if error is None else StatusCode.ERROR),
-        start_time=now_ns - int((now - machine.started_at) * 1e9),
+        start_time=now_ns - int((now - call.started_at) * 1e9),
         end_time=now_ns,
     )
 

@@ -78,7 +78,7 @@ def has_failed(call: Call, outcome: Outcome) -> bool | None:
         return None
     if outcome.code is Code.TIMEOUT:
         # An agent's own deadline may be as short as it likes.
-        return call.machine.is_limit or None
+        return call.is_limit or None
     return outcome.category is Category.UNAVAILABLE
 
 

@@ -75,7 +75,7 @@ class JobPlan(Plan):
         offered = Offered(name=name, description=description, input_schema=schema)
         super().__init__(offered, kind=JOBS_KIND, limit_s=WAIT_LIMIT_S, read=read, provider="jobs")
         self.takes_place = self.gives_json = False
-        self.steps = (READ,)
+        self.set_steps((READ,))
         self._run = run
 
     def start(self, call: Call) -> None:

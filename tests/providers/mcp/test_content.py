@@ -137,6 +137,53 @@ def test_a_text_that_holds_what_the_schema_asks_for_stands_for_structured_conten
     assert typed(b'{"structuredContent":null,"content":[{"type":"text","text":"{\\"n\\":1}"}]}') == Answer('{"n":1}')
 
 
+def wrapping(
+    value: object, text: str | None, *, field: str = "result", is_marked: bool = False
+) -> Outcome | InputRequired:
+    """The outcome as a text of a function whose server wraps its values, as servers of FastMCP and the SDK do."""
+    schema: dict[str, object] = {"type": "object", "properties": {field: {}}, "required": [field]}
+    schema |= {"x-fastmcp-wrap-result": True} if is_marked else {}
+    tool = msgspec.structs.replace(PLAIN, output_schema=schema, output=compile_check(schema))
+    blocks = [] if text is None else [{"type": "text", "text": text}]
+    result = msgspec.json.encode({"content": blocks, "structuredContent": {field: value}})
+    return outcome_of(Incoming(id=1, result=Raw(result)), tool, SERVER, Wanted(ContentKind.TEXT))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("# Hi\n\nthere", "# Hi\n\nthere"), ("", ""), ('{"a": 1}', '{"a": 1}'), (5, "5"), (2.0, "2.0"), (True, "true")],
+)
+def test_a_wrapped_value_that_the_only_text_repeats_is_that_text(value: object, text: str) -> None:
+    wrapped = msgspec.json.encode({"result": value}).decode()
+    assert wrapping(value, text) == Answer(text, kind=ContentKind.TEXT, value=wrapped)
+
+
+def test_a_wrapped_list_is_the_text_that_says_the_same_in_whichever_spelling() -> None:
+    outcome = wrapping(["a", {"b": 1}], '["a", {"b": 1}]')
+    assert isinstance(outcome, Answer)
+    assert outcome.content == '["a", {"b": 1}]'
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("long", "short"), (1, "true"), (["a"], "a"), (None, None), ("null", None)]
+)
+def test_a_value_that_its_text_does_not_repeat_stays_wrapped(value: object, text: str | None) -> None:
+    assert wrapping(value, text) == Answer(msgspec.json.encode({"result": value}).decode())
+
+
+def test_a_field_of_another_name_is_wrapped_only_where_the_schema_says_so() -> None:
+    assert wrapping("hi", "hi", field="name") == Answer('{"name":"hi"}')
+    marked = wrapping("hi", "hi", field="name", is_marked=True)
+    assert marked == Answer("hi", kind=ContentKind.TEXT, value='{"name":"hi"}')
+
+
+@pytest.mark.parametrize(("value", "content"), [([], "[]"), (None, "null"), ({"a": 1}, '{"a":1}'), ("x", "x")])
+def test_a_marked_value_without_a_text_is_the_text_of_the_value(value: object, content: str) -> None:
+    outcome = wrapping(value, None, is_marked=True)
+    assert isinstance(outcome, Answer)
+    assert (outcome.content, outcome.kind) == (content, ContentKind.TEXT)
+
+
 @pytest.mark.parametrize("result", [b'{"structuredContent":{"n":"x"}}', b'{"structuredContent":null}', b"{}"])
 def test_structured_content_that_breaks_its_schema_is_invalid_output(result: bytes) -> None:
     outcome = typed(result)

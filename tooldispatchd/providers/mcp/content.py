@@ -26,6 +26,7 @@ from tooldispatchd.calls.content import (
     MAX_DETAIL_BYTES,
     AnswerHead,
     Wanted,
+    of_json,
     of_parts,
     read_answer,
     rendered,
@@ -58,6 +59,8 @@ from tooldispatchd.wire.messages import ContentKind
 ERROR_MEMBERS: Final = ("code", "message", "data")
 # Content that says nothing, as it is written without blanks.
 EMPTY: Final = frozenset({"[]", "null"})
+# How the output schema of a FastMCP server says that an object holds the value and nothing else.
+WRAPS: Final = "x-fastmcp-wrap-result"
 # Values that say no more than that there are none.
 _HOLLOW: Final = frozenset(("{}", "[]"))
 # How servers write that a result is no error.
@@ -193,6 +196,8 @@ def _answer_of(result: _Result, tool: McpTool, server: Server, kind: ContentKind
             return structured
         return _shown(result.content, kind, is_error=is_error)
     value = _checked(result, tool, tool.output)
+    if kind is ContentKind.TEXT and isinstance(value, Answer) and (text := _unwrapped(value, result, tool.output)):
+        return text
     if isinstance(value, Fault):
         if structured is not None and str(structured.content) in _HOLLOW and not _is_blank(result.content):
             structured = None
@@ -209,6 +214,31 @@ def _answer_of(result: _Result, tool: McpTool, server: Server, kind: ContentKind
     if shown.blocks is None:
         return value
     return msgspec.structs.replace(shown, value=str(value.content), warning=value.warning)
+
+
+def _unwrapped(value: Answer, result: _Result, output: Check) -> Answer | None:
+    """Make the text of a value that its server wrapped in an object, as servers of functions do; None for another.
+
+    The object's one field is `result`, which the only text block repeats, or the output schema says that it wraps.
+    """
+    content = str(value.content)
+    is_marked = any(isinstance(each, dict) and each.get(WRAPS) is True for each in output.schemas)
+    field = _decode(content) if is_marked or content.startswith('{"result":') else None
+    if not isinstance(field, dict) or len(field) != 1:
+        return None
+    (inner,) = field.values()
+    written, text = _encode(inner).decode(), _lone_text(_listed(result.content))
+    # A text is itself; any other value is JSON, in whichever way that is written.
+    if text is not None and (text == inner or _rewritten(text) == written):
+        return Answer(text, kind=ContentKind.TEXT, value=content)
+    return msgspec.structs.replace(of_json(written, ContentKind.TEXT), value=content) if is_marked else None
+
+
+def _rewritten(text: str) -> str | None:
+    """Write a text that is JSON compactly; None for any other."""
+    with suppress(*DECODE_ERRORS):
+        return _encode(_decode(text)).decode()
+    return None
 
 
 def _listed(content: Raw | UnsetType) -> str:

@@ -20,7 +20,7 @@ def test_without_a_budget_there_is_room_for_anything() -> None:
 
 def test_calls_are_counted_and_given_back() -> None:
     budget = AgentBudget(BudgetSpec(calls=2), None)
-    assert [budget.take_call(None) for _ in range(3)] == [None, None, "calls"]
+    assert [budget.take_call(None) for _ in range(3)] == [None, None, ("calls", False)]
     budget.give_back_call(None)
     assert budget.take_call("a") is None
 
@@ -31,12 +31,13 @@ def test_bytes_and_tokens_are_spent_to_the_last_and_then_nothing_runs(spec: Budg
     assert budget.room(None) == room
     budget.spend(None, room)
     assert budget.room(None) == 0
-    assert budget.take_call(None) in {"bytes", "tokens"}
+    assert budget.take_call(None) in {("bytes", False), ("tokens", False)}
 
 
 def test_each_turn_has_its_own_and_the_whole_holds_for_all() -> None:
     budget = AgentBudget(BudgetSpec(calls=3), BudgetSpec(calls=1))
-    assert [budget.take_call(turn) for turn in (1, 1, "1", 2, 3)] == [None, "calls", None, None, "calls"]
+    taken = [budget.take_call(turn) for turn in (1, 1, "1", 2, 3)]
+    assert taken == [None, ("calls", True), None, None, ("calls", False)]
 
 
 def test_a_turn_that_was_long_ago_begins_anew_and_takes_nothing_back() -> None:
@@ -44,7 +45,7 @@ def test_a_turn_that_was_long_ago_begins_anew_and_takes_nothing_back() -> None:
     for turn in range(MAX_TURNS + 1):
         assert budget.take_call(turn) is None
     budget.give_back_call(0)
-    assert [budget.take_call(0), budget.take_call(0)] == [None, "calls"]
+    assert [budget.take_call(0), budget.take_call(0)] == [None, ("calls", True)]
 
 
 def test_an_answer_without_room_is_a_defect_of_the_caller() -> None:

@@ -100,14 +100,15 @@ class AgentBudget:
         """How many bytes an answer may have."""
         return min((purse.room for purse in self._purses(turn)), default=math.inf)
 
-    def take_call(self, turn: TurnName | None) -> str | None:
-        """Count a call that is about to run; what is used up where it may not."""
+    def take_call(self, turn: TurnName | None) -> tuple[str, bool] | None:
+        """Count a call that is about to run; where it may not, what is used up, and whether of its turn alone."""
         purses = list(self._purses(turn))
-        lacks = next((purse.lacks for purse in purses if purse.lacks is not None), None)
-        if lacks is None:
-            for purse in purses:
-                purse.calls -= 1
-        return lacks
+        for purse in purses:
+            if purse.lacks is not None:
+                return purse.lacks, purse is not self._whole
+        for purse in purses:
+            purse.calls -= 1
+        return None
 
     def give_back_call(self, turn: TurnName | None) -> None:
         """One that was taken has not run."""

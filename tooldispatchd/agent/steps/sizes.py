@@ -29,6 +29,8 @@ from tooldispatchd.wire.messages import ContentKind, QuotedText
 
 # In netdata's words, which models have been shown.
 EXCEEDED: Final = "(tool failed: context window budget exceeded)"
+NO_CALLS: Final = "this agent has no calls left in its budget"
+NO_CALLS_THIS_TURN: Final = "this agent has no calls left in this turn of its model; the next turn has new ones"
 SIZE_LIMIT: Final = "size_limit_exceeded"
 HOW_TO_READ: Final = "The answer is stored; read it with output_read, output_grep or output_json and this handle."
 
@@ -86,8 +88,12 @@ class BudgetStep(Step):
         budget = call.context.budget
         if budget is None or not isinstance(call, AgentCall):
             return None
-        lacks = budget.take_call(call.turn)
-        return None if lacks is None else Fault(Code.BUDGET_EXCEEDED, EXCEEDED, {"limit": lacks}).ran(may_have=False)
+        used_up = budget.take_call(call.turn)
+        if used_up is None:
+            return None
+        limit, is_of_turn = used_up
+        detail = EXCEEDED if limit != "calls" else NO_CALLS_THIS_TURN if is_of_turn else NO_CALLS
+        return Fault(Code.BUDGET_EXCEEDED, detail, {"limit": limit}).ran(may_have=False)
 
     def leave(self, call: Call, outcome: Outcome) -> None:
         budget = call.context.budget

@@ -1,5 +1,6 @@
 """Jobs: what is kept, what is forgotten, and who is told."""
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,7 +8,8 @@ from tooldispatchd.calls.jobs import JOB_COST_BYTES, Job, Jobs
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.calls.outcome import Answer, Update
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import QuotedText
+from tooldispatchd.wire.messages import Beside, ContentKind, QuotedText
+from tooldispatchd.wire.session import beside_fault
 
 SHARE = Memory(1 << 40).share(0)
 
@@ -63,6 +65,19 @@ def test_a_fault_is_a_result_too() -> None:
     read = jobs.show(job)
     assert (read["is_error"], read["fault"]) == (True, True)
     assert read["content"] == '{"error":"cancelled","category":"unavailable","detail":"stopped"}'
+
+
+def test_a_fault_of_a_job_whose_agent_wants_texts_is_one() -> None:
+    jobs = kept(max_jobs=1, room=10)
+    fault = Fault(Code.CANCELLED, "stopped")
+    job = opened(jobs)
+    jobs.finish(job, fault, beside_fault(fault, ContentKind.TEXT, None))
+    read = jobs.show(job)
+    assert (read["content"], read["kind"]) == ("cancelled: stopped", "text")
+    assert read["value"] == msgspec.Raw(fault.content().encode())
+    job.is_read = True
+    jobs.finish(job := opened(jobs), Answer("x" * 20), Beside(kind=ContentKind.TEXT))
+    assert str(jobs.show(job)["content"]).startswith("tool_failed: the result does not fit")
 
 
 def test_an_unread_result_is_never_dropped_and_a_new_job_is_refused_instead() -> None:

@@ -211,6 +211,8 @@ def test_a_wrong_input_is_told_with_where_the_schema_is_shown(daemon: Daemon) ->
 def test_a_text_is_printed_as_text(daemon: Daemon) -> None:
     assert call("echo", '"a\\nb"', "--raw", "--socket", str(daemon.path)).stdout == "a\nb\n"
     assert call("echo", '{"a":1}', "--raw", "--socket", str(daemon.path)).stdout == '{"a":1}\n'
+    unknown = call("ecko", "1", "--raw", "--socket", str(daemon.path))
+    assert unknown.stdout.startswith("unknown_tool: ecko is an unknown tool")
 
 
 def test_an_image_is_named_with_its_size_and_a_job_of_a_text_is_printed_as_text(tmp_path: Path) -> None:

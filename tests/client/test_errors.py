@@ -1,10 +1,11 @@
 import pickle
 
 import pytest
+from msgspec import Raw
 
 from tooldispatchd.client.errors import FaultError, fault_of
 from tooldispatchd.wire.faults import CATEGORY, LATER, Code, Fault
-from tooldispatchd.wire.messages import ToolResp
+from tooldispatchd.wire.messages import ContentKind, ToolResp
 
 
 @pytest.mark.parametrize("code", Code)
@@ -41,6 +42,15 @@ def test_a_time_to_wait_that_is_none_is_not_told(told: object) -> None:
 def test_a_fault_that_cannot_be_read_is_an_internal_error(content: str) -> None:
     fault = fault_of(ToolResp("1", content, is_error=True, fault=True))
     assert (fault.code, fault.category, fault.detail, fault.retryable) == ("internal_error", "internal", content, False)
+
+
+def test_a_fault_that_is_told_as_a_text_is_read_from_its_value() -> None:
+    told = Fault(Code.QUEUE_FULL, "busy", {"retry_after_ms": 20})
+    answer = ToolResp(
+        "1", told.text(), is_error=True, fault=True, kind=ContentKind.TEXT, value=Raw(told.content().encode())
+    )
+    fault = fault_of(answer)
+    assert (str(fault), fault.retry_after_ms, fault.retryable) == ("queue_full: busy", 20, True)
 
 
 def test_a_fault_can_be_passed_between_processes() -> None:

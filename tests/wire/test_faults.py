@@ -24,6 +24,16 @@ def test_whether_a_tool_may_have_run_stands_last_and_is_what_was_said_first() ->
     assert fault.ran(may_have=False).ran(may_have=True).extras["ran"] == "no"
 
 
+def test_as_a_text_a_fault_is_its_code_and_sentence_and_the_lines_that_belong_to_it() -> None:
+    assert (
+        Fault(Code.UNKNOWN_TOOL, "no such tool", {"source": "ecko", "ran": "no"}).text() == "unknown_tool: no such tool"
+    )
+    failed = Fault(Code.TOOL_FAILED, "it failed", {"exit_code": 3, "stdout_tail": "", "stderr_tail": "a\nb"})
+    assert failed.text() == "tool_failed: it failed\na\nb"
+    kept = Fault(Code.BUDGET_EXCEEDED, "too long", {"handle": "out-1", "bytes": 9})
+    assert kept.text() == "budget_exceeded: too long\nhandle: out-1"
+
+
 def test_a_fault_line_without_a_line_says_so() -> None:
     assert fault_line(Fault(Code.TOO_MANY, "full"), line=0)["line"] == 0
 

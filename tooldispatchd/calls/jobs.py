@@ -16,6 +16,7 @@ from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Answer, Outcome, Update, content_in
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import NOTHING_BESIDE, Beside
+from tooldispatchd.wire.session import beside_fault
 
 Told = Callable[[], None]
 
@@ -90,7 +91,7 @@ class Jobs:
             is_own = self._bytes + size > self._max_bytes
             outcome = Fault(Code.TOOL_FAILED, detail, {"limit": "job_bytes"}) if is_own else self._share.fault
             outcome = outcome.ran(may_have=True)
-            size, beside = 0, NOTHING_BESIDE
+            size, beside = 0, beside_fault(outcome, beside.kind, None)
         job.size += size
         self._count(size)
         job.outcome, job.beside = outcome, beside
@@ -116,13 +117,14 @@ class Jobs:
         fields = _fields(job)
         outcome = job.outcome
         if outcome is not None:
-            fields["content"] = content_in(outcome)
-            beside = {"kind": job.beside.kind, "blocks": job.beside.blocks, "details": job.beside.details}
-            fields.update((key, value) for key, value in beside.items() if value is not None and value is not UNSET)
+            beside = job.beside
+            fields["content"] = content_in(outcome, beside.kind)
+            told = {"kind": beside.kind, "blocks": beside.blocks, "details": beside.details, "value": beside.value}
+            fields.update((key, value) for key, value in told.items() if value is not None and value is not UNSET)
         elif job.update is not None:
             said = job.update
-            told = {"progress": said.progress, "total": said.total, "message": said.message}
-            fields.update((key, value) for key, value in told.items() if value is not None)
+            so_far = {"progress": said.progress, "total": said.total, "message": said.message}
+            fields.update((key, value) for key, value in so_far.items() if value is not None)
         return fields
 
     def list(self) -> list[dict[str, object]]:

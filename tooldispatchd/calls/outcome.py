@@ -105,9 +105,11 @@ class Unread(msgspec.Struct, frozen=True):
 Outcome = Answer | Fault
 
 
-def content_in(outcome: Outcome) -> str | QuotedText:
-    """The content of the answer, or of the response that tells of the fault."""
-    return outcome.content() if isinstance(outcome, Fault) else outcome.content
+def content_in(outcome: Outcome, kind: ContentKind | None = None) -> str | QuotedText:
+    """Give the content of the answer, or of the response that tells of the fault in the kind that was asked for."""
+    if not isinstance(outcome, Fault):
+        return outcome.content
+    return outcome.text() if kind is ContentKind.TEXT else outcome.content()
 
 
 def log_fields(outcome: Outcome) -> dict[str, object]:

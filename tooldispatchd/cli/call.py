@@ -119,7 +119,7 @@ def _call(arguments: argparse.Namespace, daemon: Dialogue, text: str | None) -> 
 def _fault(answer: Line) -> Line:
     """The fault; empty where the content is none, or in another form."""
     with suppress(ValueError):
-        fault = json.loads(str(answer.get("content"))) if answer.get("fault") else None
+        fault = answer.get("value") or json.loads(str(answer.get("content"))) if answer.get("fault") else None
         return fault if isinstance(fault, dict) else {}
     return {}
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from tooldispatchd.wire.faults import CATEGORY, LATER, Category
-from tooldispatchd.wire.messages import ToolResp
+from tooldispatchd.wire.messages import ContentKind, ToolResp
 
 # For a daemon of another make that leaves out a field which a fault always has.
 _UNTOLD: Final = {"error": "internal_error", "category": "internal", "detail": "a fault without a detail"}
@@ -78,8 +79,9 @@ def lost_error(why: str | None, *, is_call: bool) -> ClientError:
 
 
 def fault_of(answer: ToolResp) -> FaultError:
-    """The fault that the daemon wrote into the content of an answer."""
+    """The fault that an answer tells: in `value` where its content is a text, else in the content."""
+    said = answer.content if answer.kind is not ContentKind.TEXT or answer.value is UNSET else answer.value
     try:
-        return FaultError(msgspec.json.decode(answer.content, type=dict[str, object]), answer)
+        return FaultError(msgspec.json.decode(said, type=dict[str, object]), answer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return FaultError({"detail": answer.content}, answer)

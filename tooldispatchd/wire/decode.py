@@ -85,8 +85,8 @@ class Refused(msgspec.Struct):
     id: str | None = None
     form: Form | None = None
     agent: str | None = None
-    has_kind: bool = False
-    """It asked for a kind of content itself."""
+    kind: ContentKind | None = None
+    """The kind of content that it asked for itself."""
 
 
 class _Loose(msgspec.Struct):
@@ -128,8 +128,8 @@ def _fitting(message: Message, line: bytes) -> Message | Refused:
     agent, line_id = getattr(body, "agent", None), id_of(message)
     if agent is not None and _fit(agent) is None:
         fault = Fault(Code.INVALID_REQUEST, f"agent is longer than {MAX_ID_BYTES} bytes")
-        form, has_kind = (form_of(message), body.content is not None) if isinstance(body, ShortReq) else (None, False)
-        return Refused(fault, _fit(line_id), form, has_kind=has_kind)
+        form, kind = (form_of(message), body.content) if isinstance(body, ShortReq) else (None, None)
+        return Refused(fault, _fit(line_id), form, kind=kind)
     if line_id is not None and _fit(line_id) is None:
         # A ping has no agent, but its line may have named one.
         agent = agent or _read_name(_decode_loose(line).agent)
@@ -192,14 +192,14 @@ def _decode_or_refuse(line: bytes, form: Form | None, loose: _Loose, asked: str 
             except ValidationError:
                 body = _Loose()
         agent = _read_name(loose.agent) or _read_name(body.agent)
-        has_kind = _read_text(body.content) in KINDS
-        return Refused(_invalid_request(error), _read_name(body.id), form, agent, has_kind)
+        kind = _read_text(body.content)
+        wanted = ContentKind(kind) if kind in KINDS else None
+        return Refused(_invalid_request(error), _read_name(body.id), form, agent, wanted)
     if isinstance(message, NestedReq) and message.agent is not None:
         # It may stand in `msg` or beside it; where both are there they must be the same.
         if message.msg.agent not in {None, message.agent}:
             fault = Fault(Code.INVALID_REQUEST, "agent in msg is another one than beside it")
-            has_kind = message.msg.content is not None
-            return Refused(fault, _fit(message.msg.id), Form.NESTED, _fit(message.agent), has_kind)
+            return Refused(fault, _fit(message.msg.id), Form.NESTED, _fit(message.agent), message.msg.content)
         message.msg.agent = message.agent
     return _fitting(message, line)
 

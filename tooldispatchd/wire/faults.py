@@ -103,6 +103,8 @@ LATER: Final = frozenset(
 
 # `error`, `category` and `detail` are always there and never overwritten; the others name where a `fault` line belongs.
 RESERVED: Final = frozenset({"error", "category", "detail", "__port", "line", "id", "agent"})
+# Extras that a reader needs beside the sentence, each on lines of its own.
+_SHOWN: Final = ("answer", "stdout_tail", "stderr_tail")
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -139,3 +141,9 @@ class Fault(msgspec.Struct, frozen=True):
     def content(self) -> str:
         """The fault as the `content` of a `tool_resp`: compact JSON."""
         return msgspec.json.encode(self.fields()).decode()
+
+    def text(self) -> str:
+        """Write the fault for a reader: code and sentence, then its handle, its answer and its tool's last output."""
+        handle = self.extras.get("handle")
+        told = [f"{self.code}: {self.detail}", *([f"handle: {handle}"] if handle else [])]
+        return "\n".join([*told, *(str(self.extras[name]) for name in _SHOWN if self.extras.get(name))])

@@ -20,6 +20,7 @@ from tooldispatchd.wire.messages import (
     MAX_VALUE_BYTES,
     NOTHING_BESIDE,
     Beside,
+    CallMeta,
     ContentKind,
     EventKind,
     Hello,
@@ -59,8 +60,6 @@ EVENTS: Final[frozenset[str]] = frozenset(EventKind)
 VALUE: Final = "value"
 SERVERS: Final = "servers"
 
-# Beside a fault that answers a request which was asked for a kind of content.
-_AS_JSON: Final = Beside(None, kind=ContentKind.JSON)
 DUPLICATE: Final = Fault(Code.DUPLICATE_ID, "this id is in flight already; the first request is unharmed")
 
 
@@ -243,9 +242,7 @@ class SessionMachine:
         elif refused.id in self.live:
             self.outgoing.append(fault_line(DUPLICATE, line=line, line_id=refused.id, agent=refused.agent))
         else:
-            content, beside = refused.fault.content(), NOTHING_BESIDE
-            if refused.has_kind or self.asked.content:
-                beside = _AS_JSON
+            content, beside = _told(refused.fault, refused.kind or self.asked.content)
             form, agent = refused.form, refused.agent
             self.outgoing.append(
                 _answer(form, refused.id, content, is_error=True, fault=True, agent=agent, beside=beside)
@@ -298,8 +295,8 @@ class SessionMachine:
 
     def reply_fault(self, request: Request, fault: Fault) -> None:
         """Answer a request that becomes no call."""
-        kind = body_of(request).content or self.asked.content
-        self.reply(request, fault.content(), is_error=True, fault=True, beside=_AS_JSON if kind else NOTHING_BESIDE)
+        content, beside = _told(fault, body_of(request).content or self.asked.content)
+        self.reply(request, content, is_error=True, fault=True, beside=beside)
 
 
 def body_of(request: Request) -> ShortReq:
@@ -325,6 +322,20 @@ def value_of(content: str | QuotedText) -> Raw | UnsetType:
     """A content that is compact JSON, as a value; not of a long one, which the agent has once already."""
     # A quoted text is longer than that.
     return Raw(content.encode()) if isinstance(content, str) and len(content) <= MAX_VALUE_BYTES else UNSET
+
+
+def beside_fault(fault: Fault, kind: ContentKind | None, meta: CallMeta | None) -> Beside:
+    """Give what stands beside a fault: the kind of its content, and the fault as JSON where its content is a text."""
+    if kind is ContentKind.TEXT:
+        return Beside(meta, Raw(fault.content().encode()), kind)
+    return Beside(meta, kind=None if kind is None else ContentKind.JSON)
+
+
+def _told(fault: Fault, kind: ContentKind | None) -> tuple[str, Beside]:
+    """Give the content of an answer that tells a fault in the kind that was asked for, and what stands beside it."""
+    if kind is None:
+        return fault.content(), NOTHING_BESIDE
+    return fault.text() if kind is ContentKind.TEXT else fault.content(), beside_fault(fault, kind, None)
 
 
 def _answer(

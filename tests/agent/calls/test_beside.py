@@ -43,11 +43,17 @@ def test_nothing_stands_beside_the_answer_of_an_agent_that_asked_for_nothing(out
     assert beside_of(outcome, None, greeted(), gives_json=True, meta=None) is NOTHING_BESIDE
 
 
-def test_details_are_for_agents_that_asked_and_a_fault_is_json_of_any_kind() -> None:
+def test_details_are_for_agents_that_asked() -> None:
     said = Answer("1", details=Raw(b'{"a":1}'))
     assert beside_of(said, None, greeted(details=True), gives_json=True, meta=None).details == Raw(b'{"a":1}')
     assert beside_of(said, TEXT, greeted(content="text"), gives_json=True, meta=None).details is UNSET
-    assert beside_of(FAULT, TEXT, greeted(content="text"), gives_json=True, meta=None).kind is JSON
+
+
+def test_a_fault_is_a_text_with_its_value_where_texts_were_asked_for_and_else_json() -> None:
+    beside = beside_of(FAULT, TEXT, greeted(content="text"), gives_json=True, meta=None)
+    assert (beside.kind, beside.value) == (TEXT, Raw(FAULT.content().encode()))
+    beside = beside_of(FAULT, BLOCKS, greeted(content="blocks"), gives_json=True, meta=None)
+    assert (beside.kind, beside.value) == (JSON, UNSET)
 
 
 def test_a_value_is_there_in_any_kind_of_content_where_the_tool_has_a_type() -> None:

@@ -75,7 +75,7 @@ def answer_at_once(
     session.note_end(body, outcome, took_s, plan)
     _send_events(session.events, body, plan, outcome if isinstance(outcome, Fault) else result, took_s)
     is_fault = isinstance(outcome, Fault)
-    said = content_in(outcome)
+    said = content_in(outcome, kind)
     assert isinstance(said, str)
     came, went = 0 if isinstance(body.input, UnsetType) else len(body.input), utf8_size(said)
     meta = plan.meta(took_s, 0, bytes_in=came, bytes_out=went, dropped=dropped) if machine.asked.meta else None

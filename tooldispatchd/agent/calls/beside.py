@@ -6,7 +6,7 @@ from tooldispatchd.calls.content import rendered
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import NOTHING_BESIDE, Beside, CallMeta, ContentKind, ShortReq
-from tooldispatchd.wire.session import SessionMachine, value_of
+from tooldispatchd.wire.session import SessionMachine, beside_fault, value_of
 
 
 def wanted_kind(body: ShortReq, machine: SessionMachine) -> ContentKind | None:
@@ -41,7 +41,7 @@ def beside_of(
     if kind is None and not machine.asked.wants_more:
         return NOTHING_BESIDE
     if isinstance(outcome, Fault):
-        return Beside(meta, kind=None if kind is None else ContentKind.JSON)
+        return beside_fault(outcome, kind, meta)
     value: Raw | UnsetType = UNSET
     is_value = outcome.value is not None or outcome.kind is ContentKind.JSON
     if machine.asked.value and gives_json and is_value and not (outcome.is_error or outcome.is_shortened):

@@ -493,7 +493,7 @@ class InFlight:
         if call.job is not None:
             self.jobs.forget(call.job)
         is_fault = isinstance(outcome, Fault)
-        content = content_in(outcome)
+        content = content_in(outcome, kind)
         is_error, warning = (True, None) if isinstance(outcome, Fault) else (outcome.is_error, outcome.warning)
         meta = call.meta(utf8_size(content), warning)
         beside = beside_of(outcome, kind, self._machine, gives_json=call.gives_json, meta=meta)

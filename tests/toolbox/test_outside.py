@@ -85,7 +85,18 @@ RACED: Final[list[tuple[str, dict[str, Any]]]] = [
     ("json_write", {"path": "within/data.json", "pointer": "/key", "value": "NUMBER"}),
     ("copy", {"source": "within/text", "target": "taken-NUMBER"}),
     ("copy", {"source": "inner/own", "target": "within/new-NUMBER"}),
+    ("copy", {"source": "within", "target": "taken-NUMBER"}),
+    ("delete", {"path": "within/text"}),
+    ("delete", {"path": "within/below", "recursive": True}),
+    ("move", {"source": "within/text", "target": "moved-NUMBER"}),
+    ("move", {"source": "inner/own", "target": "within/own-NUMBER"}),
+    ("write", {"path": "within/made/in/it-NUMBER", "content": "x"}),
+    ("list", {"path": "within"}),
     ("tree", {"path": "within"}),
+    ("glob", {"path": ".", "pattern": "**/*named"}),
+    ("grep", {"path": "within", "pattern": "can.ry"}),
+    ("grep", {"path": ".", "pattern": "can.ry"}),
+    ("grep", {"path": "within/text", "pattern": "can.ry"}),
 ]
 # A link takes a directory's place and gives it back, over and over.
 FLIP: Final = """
@@ -222,7 +233,7 @@ def test_a_link_in_the_place_of_a_directory_leads_nowhere(agent: Agent, home: Pa
         try:
             assert flipping.stdout is not None
             flipping.stdout.readline()
-            for number, (tool, given) in enumerate(itertools.islice(itertools.cycle(RACED), 240)):
+            for number, (tool, given) in enumerate(itertools.islice(itertools.cycle(RACED), 30 * len(RACED))):
                 told = str(agent.ask(tool, with_word(given, "NUMBER", str(number)))["content"])
                 assert "canary" not in told, (tool, told)
                 assert "unnamed" not in told, (tool, told)

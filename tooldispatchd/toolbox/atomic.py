@@ -97,23 +97,24 @@ def new_file(directory: int, name: str, *, mode: int | None = None, overwrite: b
         os.fsync(directory)
 
 
-def rename(directory: int, old: str, new: str, *, overwrite: bool) -> None:
-    """Name `old`, a name in `directory` or an absolute path, `new` in `directory`, in one step.
+def rename(directory: int, old: str, new: str, *, overwrite: bool, source: int | None = None) -> None:
+    """Name `old`, a name in the directory `source` or else in `directory`, `new` in `directory`, in one step.
 
     Raises FileExistsError where `new` is there and is not to be replaced.
     """
+    source = directory if source is None else source
     if overwrite:
-        os.rename(old, new, src_dir_fd=directory, dst_dir_fd=directory)
+        os.rename(old, new, src_dir_fd=source, dst_dir_fd=directory)
         return
     try:
-        libc.check(libc.load().renameat2(directory, os.fsencode(old), directory, os.fsencode(new), _RENAME_NOREPLACE))
+        libc.check(libc.load().renameat2(source, os.fsencode(old), directory, os.fsencode(new), _RENAME_NOREPLACE))
     except OSError as error:
         # A file system that cannot look and rename at once.
         if error.errno != errno.EINVAL:
             raise
         if _status(directory, new) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
-        os.rename(old, new, src_dir_fd=directory, dst_dir_fd=directory)
+        os.rename(old, new, src_dir_fd=source, dst_dir_fd=directory)
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -3,12 +3,13 @@
 import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from tooldispatchd.forked.python.context import ToolFailedError
 from tooldispatchd.toolbox import atomic
-from tooldispatchd.toolbox.places import kind_of, opened
+from tooldispatchd.toolbox.places import cannot, kind_of, opened
 
 # What a disk copies in the time that a call usually has; for more there are programs.
 MAX_BYTES: Final = 1024 * 1024 * 1024
@@ -41,21 +42,24 @@ class Tally:
         return ToolFailedError(f"{self._cannot}: {name} is {kind_of(mode)}")
 
 
-def copy_into(source: str, old: Path, directory: int, name: str, *, overwrite: bool) -> Tally:
-    """Copy what is at `old` to `name` in the locked `directory`; `source` is how the agent names it.
+def copy_into(source: str, old: int, directory: int, name: str, *, overwrite: bool) -> Tally:
+    """Copy what is open as `old` (O_PATH) to `name` in the locked `directory`; the agent names it `source`.
 
     Raises FileExistsError where `name` is there, unless it is a file and may be overwritten; and ToolFailedError.
     """
     tally = Tally(source)
-    mode = old.lstat().st_mode
+    mode = os.fstat(old).st_mode
     if stat.S_ISREG(mode):
-        with atomic.new_file(directory, name, mode=mode, overwrite=overwrite) as descriptor:
-            _copy_content(old, descriptor, tally)
+        with (
+            _reading(source, f"/proc/self/fd/{old}", flags=0) as reader,
+            atomic.new_file(directory, name, mode=mode, overwrite=overwrite) as descriptor,
+        ):
+            _copy_content(source, reader, descriptor, tally)
     elif stat.S_ISDIR(mode):
         with atomic.temporary(directory):
             umask = os.umask(0)
             try:
-                _copy_tree(old, directory, tally)
+                _copy_tree(source, old, directory, tally)
             finally:
                 os.umask(umask)
             # Once for all files: each by itself would take a thousand times as long.
@@ -63,7 +67,7 @@ def copy_into(source: str, old: Path, directory: int, name: str, *, overwrite: b
             atomic.rename(directory, atomic.TEMPORARY, name, overwrite=False)
     elif stat.S_ISLNK(mode):
         with atomic.temporary(directory):
-            os.symlink(old.readlink(), atomic.TEMPORARY, dir_fd=directory)
+            os.symlink(os.readlink("", dir_fd=old), atomic.TEMPORARY, dir_fd=directory)
             tally.links += 1
             atomic.rename(directory, atomic.TEMPORARY, name, overwrite=overwrite)
     else:
@@ -72,48 +76,65 @@ def copy_into(source: str, old: Path, directory: int, name: str, *, overwrite: b
     return tally
 
 
-def _copy_tree(root: Path, directory: int, tally: Tally) -> None:
-    """Copy the directory at `root` to TEMPORARY; links as links, so that nothing outside of it is read."""
-    waiting = [(str(root), f"/proc/self/fd/{directory}/{atomic.TEMPORARY}")]
+@contextlib.contextmanager
+def _reading(shown: str, name: str, at: int = -1, flags: int = os.O_NOFOLLOW) -> Iterator[int]:
+    try:
+        reader = opened("copy", shown, flags, name=name, at=at)
+    except OSError as error:
+        raise cannot("copy", shown, error) from error
+    try:
+        yield reader
+    finally:
+        os.close(reader)
+
+
+def _copy_tree(source: str, old: int, directory: int, tally: Tally) -> None:
+    """Copy the directory `old` to TEMPORARY; links as links, so that nothing outside of it is read."""
+    os.mkdir(atomic.TEMPORARY, os.fstat(old).st_mode & 0o777 | 0o700, dir_fd=directory)
+    waiting = [
+        (str(Path(source).absolute()), f"/proc/self/fd/{old}/.", f"/proc/self/fd/{directory}/{atomic.TEMPORARY}")
+    ]
     while waiting:
-        place, copied = waiting.pop()
+        shown, place, copied = waiting.pop()
         tally.directories += 1
-        # Who may not write in it could not fill the copy.
-        os.mkdir(copied, os.lstat(place).st_mode & 0o777 | 0o700)  # noqa: PTH102  # as many as there are
-        with os.scandir(place) as entries:
-            for entry in entries:
+        with contextlib.ExitStack() as stack:
+            reader = stack.enter_context(_reading(shown, place, flags=os.O_NOFOLLOW | os.O_DIRECTORY))
+            writer = opened("copy to", copied, os.O_NOFOLLOW | os.O_DIRECTORY | os.O_PATH)
+            stack.callback(os.close, writer)
+            for entry in stack.enter_context(os.scandir(reader)):
                 tally.check()
+                name = entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append((entry.path, f"{copied}/{entry.name}"))
+                    mode = os.stat(name, dir_fd=reader, follow_symlinks=False).st_mode
+                    # Who may not write in it could not fill the copy.
+                    os.mkdir(name, mode & 0o777 | 0o700, dir_fd=writer)
+                    waiting.append((f"{shown}/{name}", f"{place}/{name}", f"{copied}/{name}"))
                 elif entry.is_symlink():
-                    os.symlink(os.readlink(entry.path), f"{copied}/{entry.name}")  # noqa: PTH115, PTH211  # as above
+                    os.symlink(os.readlink(name, dir_fd=reader), name, dir_fd=writer)
                     tally.links += 1
                 else:
-                    _copy_file(entry.path, f"{copied}/{entry.name}", tally)
+                    with _reading(f"{shown}/{name}", name, reader) as file:
+                        _copy_file(f"{shown}/{name}", file, name, writer, tally)
 
 
-def _copy_file(old: str, new: str, tally: Tally) -> None:
-    mode = os.lstat(old).st_mode
-    writer = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode & 0o777)
+def _copy_file(shown: str, reader: int, name: str, directory: int, tally: Tally) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    writer = os.open(name, flags, os.fstat(reader).st_mode & 0o777, dir_fd=directory)
     try:
-        _copy_content(old, writer, tally)
+        _copy_content(shown, reader, writer, tally)
     finally:
         os.close(writer)
 
 
-def _copy_content(old: Path | str, descriptor: int, tally: Tally) -> None:
-    reader = opened("copy", old)
-    try:
-        status = os.fstat(reader)
-        if not stat.S_ISREG(status.st_mode):
-            raise tally.refuse(str(old), status.st_mode)
-        tally.files += 1
-        tally.check(status.st_size)
-        while chunk := os.read(reader, _CHUNK_BYTES):
-            tally.bytes += len(chunk)
-            tally.check()
-            atomic.write_all(descriptor, chunk)
-    finally:
-        os.close(reader)
+def _copy_content(shown: str, reader: int, descriptor: int, tally: Tally) -> None:
+    status = os.fstat(reader)
+    if not stat.S_ISREG(status.st_mode):
+        raise tally.refuse(shown, status.st_mode)
+    tally.files += 1
+    tally.check(status.st_size)
+    while chunk := os.read(reader, _CHUNK_BYTES):
+        tally.bytes += len(chunk)
+        tally.check()
+        atomic.write_all(descriptor, chunk)
     with contextlib.suppress(PermissionError):
         os.utime(descriptor, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -6,10 +6,15 @@ piece; what it holds, by the kernel (MAX_MEMORY); its time, by the call's.
 
 It searches with several threads, which takes half the time, and so tells of files in any order: of these the first ones
 by path are kept. Where there are too many lines to hear them all it is started again, to tell of files in their order.
+
+It follows a link that takes a directory's place in that moment. Where no kernel keeps it to what the tool may read, it
+is given the files instead of their directory, open, from a walk of ours.
 """
 
 import bisect
+import contextlib
 import functools
+import itertools
 import os
 import re
 import resource
@@ -26,14 +31,15 @@ from pathlib import Path
 from typing import IO, Annotated, Final
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from tooldispatchd.forked.python.context import InvalidInputError, ToolContext, ToolFailedError
+from tooldispatchd.forked.python.context import InvalidInputError, Shutting, ToolContext, ToolFailedError
 from tooldispatchd.toolbox.ignoring import ignored_below
 from tooldispatchd.toolbox.listing import Ignored
 from tooldispatchd.toolbox.pathglobs import after, fits, last_names, literal_where_there, start_of
-from tooldispatchd.toolbox.places import PathText, cannot, check_inside, kind_of
+from tooldispatchd.toolbox.places import PathText, cannot, check_inside, kind_of, opened
 from tooldispatchd.toolbox.running import time_for
-from tooldispatchd.toolbox.walking import GIT, shown, workspace_of
+from tooldispatchd.toolbox.walking import GIT, shown, walk, workspace_of
 
 # In bytes: what a person would call a line of code is shorter.
 MAX_LINE: Final = 500
@@ -41,6 +47,8 @@ MAX_LINE: Final = 500
 MAX_COUNTED: Final = 10_000
 # A line has to fit unless its file is mapped; patterns are compiled to at most 10 MB.
 MAX_MEMORY: Final = 256 * 1024 * 1024
+# Few beside the descriptors that a tool may have open.
+_BATCH: Final = 50
 # Where nothing bounds the call.
 _MAX_S: Final = 3_600.0
 _MAX_ERRORS: Final = 64 * 1024
@@ -179,7 +187,7 @@ def grep(
     wanted = _Wanted(ctx, target, include, ignored=ignored)
     options = [f"--context={context}", *["--ignore-case"] * ignore_case, *["--fixed-strings"] * literal]
     options += [*wanted.options, *["--no-ignore"] * ignored]
-    found = _search([_program(), *_ALWAYS, *options, "--", pattern, target], wanted, limit, time_for(ctx, _MAX_S))
+    found = _search([_program(), *_ALWAYS, *options, "--", pattern], wanted, limit, time_for(ctx, _MAX_S))
     if not found.matches:
         return "\n".join([f"No line in {shown(path)} matches {shown(pattern)}.", *found.notes()])
     count = f"{found.matches:,} matching lines in {found.files:,} files."
@@ -193,7 +201,7 @@ class _Wanted:
     searched it applies a pattern with a slash to the names right in that directory alone.
     """
 
-    __slots__ = ("_glob", "_is_ignored", "_top", "options")
+    __slots__ = ("_glob", "_is_ignored", "_target", "_top", "_walk", "options")
 
     def __init__(self, ctx: ToolContext, target: str, include: str, *, ignored: bool) -> None:
         # As in .gitignore a pattern without a slash is of names at any depth.
@@ -202,7 +210,7 @@ class _Wanted:
             self._glob = start_of(pattern)
         except ValueError as error:
             raise InvalidInputError("include", str(error)) from error
-        self._top = Path(target)
+        self._target, self._top = target, Path(target)
         top, workspace = self._top.resolve(), workspace_of(ctx)
         self._is_ignored = None if ignored else ignored_below(top, workspace)
         names = last_names(pattern)
@@ -212,6 +220,33 @@ class _Wanted:
         if workspace not in top.parents:
             # Nor do lists above the workspace hide anything.
             self.options.append("--no-ignore-parent")
+        self._walk = None if Shutting.is_kept else functools.partial(walk, ctx, self._top, ignored=ignored)
+
+    def batches(self) -> Iterator[tuple[dict[str, str], list[int]]]:
+        """List what ripgrep is to search, each with the path that the agent is told, and descriptors that it needs."""
+        if self._walk is None:
+            yield {self._target: self._target}, []
+            return
+        files = self._files()
+        while batch := {f"/proc/self/fd/{fd}": path for path, fd in itertools.islice(files, _BATCH)}:
+            passed = [int(name.rpartition("/")[2]) for name in batch]
+            try:
+                yield batch, passed
+            finally:
+                for descriptor in passed:
+                    os.close(descriptor)
+
+    def _files(self) -> Iterator[tuple[str, int]]:
+        assert self._walk is not None
+        if not self._top.is_dir():
+            yield str(self._top), opened("search", self._top, 0)
+            return
+        for directory in self._walk():
+            for entry in directory.entries:
+                path = str(self._top.joinpath(*directory.parts, entry.name))
+                if entry.is_file(follow_symlinks=False) and self.has(path):
+                    with contextlib.suppress(OSError):
+                        yield path, opened("search", path, name=entry.name, at=directory.descriptor)
 
     def has(self, path: str) -> bool:
         below = Path(path).relative_to(self._top).parts
@@ -257,9 +292,21 @@ def _search(command: list[str], wanted: _Wanted, limit: int, allowed_s: float) -
 
 def _run(command: list[str], wanted: _Wanted, limit: int, until: float) -> GrepFindings:
     found = GrepFindings(limit)
+    for names, passed in wanted.batches():
+        _hear([*command, *names], found, wanted, until, names=names, passed=passed)
+        if found.matches >= MAX_COUNTED or found.ending is not None:
+            break
+    return found
+
+
+def _hear(
+    command: list[str], found: GrepFindings, wanted: _Wanted, until: float, *, names: dict[str, str], passed: list[int]
+) -> None:
+    """Add what one run of ripgrep finds in what `names` lists."""
     with tempfile.TemporaryFile() as errors:
         with subprocess.Popen(  # noqa: S603  # no shell, and `--` before what is not ours
             command,
+            pass_fds=passed,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -269,9 +316,9 @@ def _run(command: list[str], wanted: _Wanted, limit: int, until: float) -> GrepF
             path, is_wanted = "", False
             for line in lines_of(child.stdout, found, until):
                 if line.path != path:
-                    path, is_wanted = line.path, wanted.has(line.path)
+                    path, is_wanted = line.path, wanted.has(names.get(line.path, line.path))
                 if is_wanted:
-                    found.add(line)
+                    found.add(replace(line, path=names.get(path, path)))
                 if found.matches >= MAX_COUNTED:
                     break
             found.finish()
@@ -279,15 +326,15 @@ def _run(command: list[str], wanted: _Wanted, limit: int, until: float) -> GrepF
                 child.kill()
         errors.seek(0)
         said = errors.read(_MAX_ERRORS).decode(errors="replace")
-    found.unread = len(_UNREAD.findall(said))
-    if child.returncode == 2 and not found.unread:
-        raise InvalidInputError("pattern", _why(said, command[-2]))
+    unread = len(_UNREAD.findall(said))
+    found.unread += unread
+    if child.returncode == 2 and not unread:
+        raise InvalidInputError("pattern", _why(said, command[command.index("--") + 1]))
     if child.returncode > 2 and found.ending is None:
         # It panicked, as where no more threads may be started.
         found.ending = _FAILED
     if child.returncode < 0 and found.matches < MAX_COUNTED and found.ending is None:
         found.ending = _ENDINGS.get(-child.returncode, "the search was killed")
-    return found
 
 
 def _bound() -> None:
@@ -366,9 +413,12 @@ def _around(line: _Line) -> str:
     """The part of a long line around its match."""
     start = line.offset + max(0, (line.column or 1) - 1 - MAX_LINE // 2)
     try:
-        with Path(line.path).open("rb") as file:
-            data = os.pread(file.fileno(), MAX_LINE, start)
-    except OSError:
+        descriptor = opened("search", line.path)
+        try:
+            data = os.pread(descriptor, MAX_LINE, start)
+        finally:
+            os.close(descriptor)
+    except (OSError, ToolFailedError):
         data = b""
     if not data or b"\0" in data:
         return "(a long line, not shown)"

@@ -13,6 +13,9 @@ from typing import Final, Self
 from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
+from tooldispatchd.forked.python.context import ToolFailedError
+from tooldispatchd.toolbox.places import opened
+
 FILE: Final = ".gitignore"
 # Of one file: the longest list of patterns on GitHub has 20 KB.
 _MAX_BYTES: Final = 256 * 1024
@@ -79,8 +82,8 @@ def ignored_below(top: Path, workspace: Path) -> Callable[[tuple[str, ...]], boo
 def _spec(path: Path) -> GitIgnoreSpec | None:
     try:
         # Never waits for a FIFO, and a link may lead anywhere.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        descriptor = opened("read", path)
+    except (OSError, ToolFailedError):
         return None
     with open(descriptor, "rb") as file:  # noqa: PTH123  # a descriptor
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

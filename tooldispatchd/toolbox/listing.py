@@ -13,7 +13,7 @@ from msgspec import Meta
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext
 from tooldispatchd.toolbox.ignoring import FILE
 from tooldispatchd.toolbox.pathglobs import literal_where_there, start_of
-from tooldispatchd.toolbox.places import PathText, cannot
+from tooldispatchd.toolbox.places import PathText, cannot, opened
 from tooldispatchd.toolbox.walking import MAX_NAMES, Directory, Parts, Walk, directory_at, fitting, shown, walk
 
 Ignored = Annotated[bool, Meta(description="also what .gitignore leaves out")]
@@ -28,15 +28,19 @@ _KINDS: Final = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: 
 
 def list_directory(path: PathText = ".") -> str:
     """List the names in a directory with their kinds, sizes and times. Hidden and ignored ones are listed too."""
-    top = directory_at(path)
+    directory_at(path)
     try:
-        with os.scandir(top) as entries:
-            # To sort them all are needed; of a directory with more than that nobody wants the first.
-            names = sorted(entry.name for entry in itertools.islice(entries, MAX_NAMES + 1))
+        at = opened("list", path, os.O_DIRECTORY)
+        try:
+            with os.scandir(at) as entries:
+                # To sort them all are needed; of a directory with more than that nobody wants the first.
+                names = sorted(entry.name for entry in itertools.islice(entries, MAX_NAMES + 1))
+            lines = [_row(name, at) for name in names[:MAX_LISTED]]
+        finally:
+            os.close(at)
     except OSError as error:
         raise cannot("list", path, error) from error
     left_out = max(0, len(names) - MAX_LISTED)
-    lines = [_row(top / name, name) for name in names[:MAX_LISTED]]
     if left_out:
         lines.append(f"… {'at least ' * (len(names) > MAX_NAMES)}{left_out:,} more names left out …")
     heading = f"{len(names):,} names in {shown(path)} (kind, bytes, changed in UTC, name):"
@@ -52,8 +56,8 @@ def tree(
     ignored: Ignored = False,
 ) -> str:
     """Show the structure below a directory, without what .gitignore leaves out, and say what is not shown."""
-    outline = Outline(directory_at(path), depth=depth, entries=entries)
-    return outline.of(walk(ctx, Path(path), ignored=ignored), shown(path))
+    outline = Outline(depth=depth, entries=entries)
+    return outline.of(walk(ctx, directory_at(path), ignored=ignored), shown(path))
 
 
 def glob(
@@ -72,7 +76,7 @@ def glob(
         raise InvalidInputError("pattern", str(error)) from error
     walked = walk(ctx, top, ignored=ignored)
     found = [
-        (-_changed_ns(top.joinpath(*parts)), parts, "/" * entry.is_dir(follow_symlinks=False))
+        (-_changed_ns(entry), parts, "/" * entry.is_dir(follow_symlinks=False))
         for parts, entry in fitting(walked, wanted)
     ]
     lines = [shown(str(Path(path, *parts))) + slash for _, parts, slash in sorted(found)[:limit]]
@@ -88,10 +92,9 @@ def glob(
 class Outline:
     """The names below a directory, each under its directory, and in round brackets what is not shown there."""
 
-    __slots__ = ("_depth", "_entries_left", "_lines", "_read", "_top")
+    __slots__ = ("_depth", "_entries_left", "_lines", "_read")
 
-    def __init__(self, top: Path, *, depth: int, entries: int) -> None:
-        self._top = top
+    def __init__(self, *, depth: int, entries: int) -> None:
         self._depth = depth
         self._entries_left = entries
         self._lines: list[tuple[Parts, str]] = []
@@ -112,7 +115,7 @@ class Outline:
         self._read.add(directory.parts)
         for entry in names:
             parts = (*directory.parts, entry.name)
-            self._lines.append((parts, _named(entry, self._top.joinpath(*parts))))
+            self._lines.append((parts, _named(entry, directory.descriptor)))
         if directory.error is not None:
             notes.append(f"cannot be read: {(directory.error.strerror or 'unknown').lower()}")
         if directory.ignored:
@@ -137,34 +140,34 @@ def some_of(names: list[str]) -> str:
     return text + (f" and {len(names) - _MAX_IGNORED:,} more" if len(names) > _MAX_IGNORED else "")
 
 
-def _changed_ns(path: Path) -> int:
+def _changed_ns(entry: os.DirEntry[str]) -> int:
     try:
-        return path.lstat().st_mtime_ns
-    except OSError:  # it has gone meanwhile, or its path is too long for the kernel
+        return entry.stat(follow_symlinks=False).st_mtime_ns
+    except OSError:  # it has gone meanwhile
         return 0
 
 
-def _named(entry: os.DirEntry[str], path: Path) -> str:
+def _named(entry: os.DirEntry[str], at: int) -> str:
     if entry.is_symlink():
-        return shown(entry.name) + _target(path)
+        return shown(entry.name) + _target(entry.name, at)
     return shown(entry.name) + "/" * entry.is_dir(follow_symlinks=False)
 
 
-def _target(link: Path) -> str:
+def _target(link: str, at: int) -> str:
     try:
-        return f" -> {shown(str(link.readlink()))}"
+        return f" -> {shown(os.readlink(link, dir_fd=at))}"
     except OSError:
         return " -> ?"
 
 
-def _row(path: Path, name: str) -> str:
+def _row(name: str, at: int) -> str:
     try:
-        status = path.lstat()
+        status = os.stat(name, dir_fd=at, follow_symlinks=False)
     except OSError:
         return f"{'gone':9} {'-':>13} {'-':19}  {shown(name)}"
     kind = _KINDS.get(stat.S_IFMT(status.st_mode), "special")
     size = f"{status.st_size:,}" if kind == "file" else "-"
-    rest = {"directory": "/", "link": _target(path) if kind == "link" else ""}.get(kind, "")
+    rest = {"directory": "/", "link": _target(name, at) if kind == "link" else ""}.get(kind, "")
     return f"{kind:9} {size:>13} {_when(status.st_mtime)}  {shown(name)}{rest}"
 
 

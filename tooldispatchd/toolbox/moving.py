@@ -1,9 +1,11 @@
 """The tools `delete`, `move` and `copy`: of the thing at a path itself, which for a link is the link."""
 
+import contextlib
 import errno
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +15,7 @@ from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 from tooldispatchd.toolbox import atomic
 from tooldispatchd.toolbox.copying import copy_into
 from tooldispatchd.toolbox.guard import check_unchanged, check_unmodified, note_read
-from tooldispatchd.toolbox.places import PathText, cannot, check_inside, check_opened, kind_of
+from tooldispatchd.toolbox.places import PathText, cannot, check_inside, check_opened, kind_of, opened
 from tooldispatchd.toolbox.rewriting import resolved
 from tooldispatchd.toolbox.writing import make_parents
 
@@ -28,47 +30,53 @@ def delete(
 ) -> str:
     """Delete a file, a link or an empty directory; with `recursive` a directory with all that is in it."""
     place = _located("delete", path)
-    status = _status("delete", path, place)
     _keep_workspace(ctx, "delete", path, place)
     warning = None
-    try:
-        if not stat.S_ISDIR(status.st_mode):
-            warning = check_unmodified(ctx, Path(path)) if stat.S_ISREG(status.st_mode) else None
-            place.unlink()
-            note_read(ctx, Path(path))
-        elif recursive:
-            shutil.rmtree(place)
-        else:
-            place.rmdir()
-    except OSError as error:
-        if error.errno == errno.ENOTEMPTY and not recursive:
-            raise ToolFailedError(
-                f"cannot delete {path}: it is not empty; recursive = true deletes all in it"
-            ) from error
-        raise cannot("delete", error.filename if recursive and error.filename else path, error) from error
-    except RecursionError as error:
-        raise ToolFailedError(f"cannot delete {path}: its directories are nested too deep") from error
+    with _directory_of("delete", path, place) as above:
+        status = _status("delete", path, place, above)
+        try:
+            if not stat.S_ISDIR(status.st_mode):
+                warning = check_unmodified(ctx, Path(path)) if stat.S_ISREG(status.st_mode) else None
+                os.unlink(place.name, dir_fd=above)
+                note_read(ctx, Path(path))
+            elif recursive:
+                shutil.rmtree(place.name, dir_fd=above)
+            else:
+                os.rmdir(place.name, dir_fd=above)
+        except OSError as error:
+            raise _undeleted(path, error, recursive=recursive) from error
+        except RecursionError as error:
+            raise ToolFailedError(f"cannot delete {path}: its directories are nested too deep") from error
     return _told(warning, f"Deleted {path}, {kind_of(status.st_mode)}.")
+
+
+def _undeleted(path: str, error: OSError, *, recursive: bool) -> ToolFailedError:
+    if error.errno == errno.ENOTEMPTY and not recursive:
+        return ToolFailedError(f"cannot delete {path}: it is not empty; recursive = true deletes all in it")
+    return cannot("delete", error.filename if recursive and error.filename else path, error)
 
 
 def move(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Overwrite = False) -> str:
     """Move or rename a file, a link or a directory. `target` is its new path, not a directory to put it in."""
-    old, new, status = _both("move", source, target)
-    _keep_workspace(ctx, "move", source, old)
-    warning = check_unmodified(ctx, Path(source)) if stat.S_ISREG(status.st_mode) else None
-    is_known = _is_known(ctx, source)
-    made, second = _prepare(ctx, "move", target, new, status, overwrite=overwrite)
-    try:
-        with atomic.locked(new.parent) as directory:
-            check_opened("move to", target, directory)
-            atomic.rename(directory, str(old), new.name, overwrite=overwrite)
-    except OSError as error:
-        # Landlock says so too where a file would get more rights than it has.
-        if error.errno == errno.EXDEV and status.st_dev != new.parent.stat().st_dev:
-            raise ToolFailedError(
-                f"cannot move {source} to {target}: it is on another file system; copy it, then delete it"
-            ) from error
-        raise _refusal("move", source, target, old, error) from error
+    old, new = _located("move", source), _located("move to", target)
+    with _directory_of("move", source, old) as above:
+        status = _status("move", source, old, above)
+        _keep_apart("move", source, target, old, new, at=status)
+        _keep_workspace(ctx, "move", source, old)
+        warning = check_unmodified(ctx, Path(source)) if stat.S_ISREG(status.st_mode) else None
+        is_known = _is_known(ctx, source)
+        made, second = _prepare(ctx, "move", target, new, status, overwrite=overwrite)
+        try:
+            with atomic.locked(new.parent) as directory:
+                check_opened("move to", target, directory)
+                atomic.rename(directory, old.name, new.name, overwrite=overwrite, source=above)
+        except OSError as error:
+            # Landlock says so too where a file would get more rights than it has.
+            if error.errno == errno.EXDEV and status.st_dev != new.parent.stat().st_dev:
+                raise ToolFailedError(
+                    f"cannot move {source} to {target}: it is on another file system; copy it, then delete it"
+                ) from error
+            raise _refusal("move", source, target, error) from error
     note_read(ctx, Path(source))
     _note_known(ctx, target, is_known=is_known)
     return _told(warning or second, f"Moved {source} to {target}{made}.")
@@ -76,15 +84,18 @@ def move(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Ove
 
 def copy(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Overwrite = False) -> str:
     """Copy a file, a link or a directory with all that is in it. `target` is the copy's path."""
-    old, new, status = _both("copy", source, target)
-    is_known = _is_known(ctx, source)
-    made, warning = _prepare(ctx, "copy", target, new, status, overwrite=overwrite)
-    try:
-        with atomic.locked(new.parent) as directory:
-            check_opened("copy to", target, directory)
-            tally = copy_into(source, old, directory, new.name, overwrite=overwrite)
-    except OSError as error:
-        raise _refusal("copy", source, target, old, error) from error
+    old, new = _located("copy", source), _located("copy to", target)
+    with _held("copy", source, old, os.O_PATH | os.O_NOFOLLOW) as thing:
+        status = os.fstat(thing)
+        _keep_apart("copy", source, target, old, new, at=status)
+        is_known = _is_known(ctx, source)
+        made, warning = _prepare(ctx, "copy", target, new, status, overwrite=overwrite)
+        try:
+            with atomic.locked(new.parent) as directory:
+                check_opened("copy to", target, directory)
+                tally = copy_into(source, thing, directory, new.name, overwrite=overwrite)
+        except OSError as error:
+            raise _refusal("copy", source, target, error) from error
     _note_known(ctx, target, is_known=is_known)
     return _told(warning, f"Copied {source} to {target}: {tally}{made}.")
 
@@ -98,9 +109,27 @@ def _located(verb: str, path: str) -> Path:
     return place
 
 
-def _status(verb: str, path: str, place: Path) -> os.stat_result:
+@contextlib.contextmanager
+def _held(verb: str, path: str, place: Path, flags: int) -> Iterator[int]:
+    """What is at `place`, open: a link that takes its place leads nowhere."""
     try:
-        return place.lstat()
+        descriptor = opened(verb, path, flags, name=str(place))
+    except OSError as error:
+        raise cannot(verb, path, error) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _directory_of(verb: str, path: str, place: Path) -> contextlib.AbstractContextManager[int]:
+    """The directory in which `place` is, as `_held`: by it the thing itself is changed."""
+    return _held(verb, path, place.parent, os.O_PATH | os.O_DIRECTORY)
+
+
+def _status(verb: str, path: str, place: Path, above: int) -> os.stat_result:
+    try:
+        return os.stat(place.name or ".", dir_fd=above, follow_symlinks=False)
     except OSError as error:
         raise cannot(verb, path, error) from error
 
@@ -112,15 +141,12 @@ def _keep_workspace(ctx: ToolContext, verb: str, path: str, place: Path) -> None
         raise ToolFailedError(f"cannot {verb} {path}: it {what}")
 
 
-def _both(verb: str, source: str, target: str) -> tuple[Path, Path, os.stat_result]:
-    """Where both are, and what is at the source; raises ToolFailedError where they cannot go together."""
-    old, new = _located(verb, source), _located(f"{verb} to", target)
-    status = _status(verb, source, old)
-    if stat.S_ISDIR(status.st_mode) and new.is_relative_to(old):
+def _keep_apart(verb: str, source: str, target: str, old: Path, new: Path, *, at: os.stat_result) -> None:
+    """Raise ToolFailedError where both cannot go together; `at` is the source's status."""
+    if stat.S_ISDIR(at.st_mode) and new.is_relative_to(old):
         raise ToolFailedError(f"cannot {verb} {source}: {target} lies in it")
-    if os.path.lexists(new) and os.path.samestat(new.lstat(), status):
+    if os.path.lexists(new) and os.path.samestat(new.lstat(), at):
         raise ToolFailedError(f"cannot {verb} {source}: {target} is the same file")
-    return old, new, status
 
 
 def _prepare(
@@ -142,13 +168,12 @@ def _prepare(
     return "", check_unchanged(ctx, Path(target)) if stat.S_ISREG(mode) else None
 
 
-def _refusal(verb: str, source: str, target: str, old: Path, error: OSError) -> ToolFailedError:
+def _refusal(verb: str, source: str, target: str, error: OSError) -> ToolFailedError:
     if error.errno in {errno.EACCES, errno.EPERM, errno.EXDEV}:
         return ToolFailedError(
             f"cannot {verb} {source} to {target}: one of them lies outside of what this tool may change"
         )
-    is_source = error.filename is not None and str(error.filename).startswith(str(old))
-    return cannot(verb, source if is_source else target, error)
+    return cannot(verb, target, error)
 
 
 def _is_known(ctx: ToolContext, path: str) -> bool:

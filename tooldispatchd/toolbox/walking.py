@@ -3,6 +3,7 @@
 Names come as they are; `shown` writes one so that it can neither begin a line nor reach a terminal.
 """
 
+import contextlib
 import itertools
 import os
 import re
@@ -33,10 +34,11 @@ class Directory(msgspec.Struct):
     """A directory of a walk: `entries` but those that are ignored, by name, and the names of these in `ignored`.
 
     `below` are its directories, which are walked later; taking some out keeps the walk from them. `error` is why it
-    could not be read.
+    could not be read. It is open as `descriptor` until the walk goes on.
     """
 
     parts: Parts
+    descriptor: int = -1
     entries: list[os.DirEntry[str]] = []
     ignored: list[str] = []
     below: list[str] = []
@@ -61,31 +63,27 @@ class Walk:
         while self._waiting and not self.is_cut:
             parts, rules = self._waiting.popleft()
             directory, place = Directory(parts), self._top.joinpath(*parts)
-            try:
-                entries = self._read(place, is_top=not parts)
-            except OSError as error:
-                directory.error = error
-                self.unread += 1
-            else:
-                rules = rules and rules.within(place)
-                _sort(entries, directory, f"{place}/", rules)
-            yield directory
+            with contextlib.ExitStack() as stack:
+                try:
+                    # Opened by itself, since `scandir` follows a link that has taken the directory's place.
+                    directory.descriptor = opened("list", place, os.O_DIRECTORY | (os.O_NOFOLLOW if parts else 0))
+                    stack.callback(os.close, directory.descriptor)
+                    entries = self._read(directory.descriptor)
+                except OSError as error:
+                    directory.error = error
+                    self.unread += 1
+                else:
+                    rules = rules and rules.within(place)
+                    _sort(entries, directory, f"{place}/", rules)
+                yield directory
             self._waiting.extend(((*parts, name), rules) for name in directory.below)
 
-    def _read(self, place: Path, *, is_top: bool) -> list[os.DirEntry[str]]:
-        # Opened by itself, since `scandir` follows a link that has taken the directory's place.
-        descriptor = opened("list", place, os.O_DIRECTORY | (0 if is_top else os.O_NOFOLLOW))
-        try:
-            with os.scandir(descriptor) as names:
-                entries = list(itertools.islice(names, self._names_left + 1))
-            self.is_cut = len(entries) > self._names_left
-            del entries[self._names_left :]
-            self._names_left -= len(entries)
-            # What a file system does not tell with the name has to be asked for while the directory is open.
-            for entry in entries:
-                entry.is_dir(follow_symlinks=False)
-        finally:
-            os.close(descriptor)
+    def _read(self, descriptor: int) -> list[os.DirEntry[str]]:
+        with os.scandir(descriptor) as names:
+            entries = list(itertools.islice(names, self._names_left + 1))
+        self.is_cut = len(entries) > self._names_left
+        del entries[self._names_left :]
+        self._names_left -= len(entries)
         return sorted(entries, key=lambda entry: entry.name)
 
     def notes(self) -> list[str]:

@@ -1,6 +1,6 @@
 """The tool `write`: a whole file, in place of another or new."""
 
-import errno
+import contextlib
 import os
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from msgspec import Meta
 from tooldispatchd.forked.python.context import ToolContext
 from tooldispatchd.toolbox import atomic
 from tooldispatchd.toolbox.guard import check_unchanged, note_read
-from tooldispatchd.toolbox.places import PathText, cannot
+from tooldispatchd.toolbox.places import PathText, cannot, opened
 from tooldispatchd.toolbox.rewriting import file_behind, utf8, writing_to
 
 
@@ -34,12 +34,21 @@ def write(
 def make_parents(verb: str, path: str, target: Path) -> str:
     """Make the directories above `target`, and say how many in words to end a sentence with."""
     missing = [parent for parent in target.parents if not parent.exists()]
+    above = target.parents[len(missing)]
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise cannot(verb, path, NotADirectoryError(errno.ENOTDIR, "")) from error
+        at = opened(verb, path, os.O_PATH | os.O_DIRECTORY, name=str(above)) if missing else -1
+        for place in reversed(missing):
+            directory = at
+            try:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(place.name, dir_fd=directory)
+                at = opened(verb, path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, name=place.name, at=directory)
+            finally:
+                os.close(directory)
     except OSError as error:
         raise cannot(verb, path, error) from error
+    if missing:
+        os.close(at)
     match len(missing):
         case 0:
             return ""

@@ -55,6 +55,8 @@ class Shutting:
 
     read: tuple[str, ...] | None = None
     write: tuple[str, ...] | None = None
+    # Whether what this process starts is kept to `read` by the kernel.
+    is_kept: bool = True
 
 
 class ToolContext:

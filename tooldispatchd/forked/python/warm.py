@@ -384,6 +384,7 @@ class ForkConfinement:
         also = [path for path in self._also if os.path.exists(path)]  # noqa: PTH110  # in each call: pathlib costs more
         policy = self._policy.at(workspace)
         self._confine(policy, program=None, scratch=scratch, leaf=leaf, also=also, attended=attended)
+        Shutting.is_kept = policy.read is not None or policy.asked_read is None
         Shutting.read = policy.asked_read if policy.read is None else policy.read
         Shutting.write = policy.asked_write if policy.write is None else policy.write
         sys.path_importer_cache.update(self._finders)

@@ -1,7 +1,7 @@
 """Schemas of foreign programs: what is repaired, what is left unchecked, and what makes one unusable."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import jsonschema
 import pytest
@@ -13,6 +13,7 @@ from tooldispatchd.catalog.schemas import ExternalReferenceError, SchemaBoundErr
 
 STRING = {"type": "string"}
 DRAFT_04 = "http://json-schema.org/draft-04/schema#"
+NAMED: Final = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 DRAFT_07 = "http://json-schema.org/draft-07/schema#"
 LOOK = "(?=a)"
 
@@ -83,9 +84,9 @@ def read(schema: object, *, is_input: bool = True) -> Any:
         (record({"items": [STRING], "additionalItems": False}), record({"prefixItems": [STRING], "items": False})),
         (record(STRING, dependencies={"n": ["m"]}), record(STRING, dependentRequired={"n": ["m"]})),
         (record(STRING, dependencies={"n": STRING}), record(STRING, dependentSchemas={"n": STRING})),
-        ({"$schema": DRAFT_07, **record({"items": [STRING]})}, record({"prefixItems": [STRING]})),
-        ({"$schema": DRAFT_07, **record({"$ref": "#", "type": "string"})}, record({"$ref": "#"})),
-        ({"$schema": DRAFT_04, "id": "http://a.example/s", **record(STRING)}, record(STRING)),
+        ({"$schema": DRAFT_07, **record({"items": [STRING]})}, NAMED | record({"prefixItems": [STRING]})),
+        ({"$schema": DRAFT_07, **record({"$ref": "#", "type": "string"})}, NAMED | record({"$ref": "#"})),
+        ({"$schema": DRAFT_04, "id": "http://a.example/s", **record(STRING)}, NAMED | record(STRING)),
         # References.
         (
             record({"$ref": "#/definitions/X"}, **{"$defs": {"X": STRING}}),

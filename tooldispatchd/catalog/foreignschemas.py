@@ -1,6 +1,7 @@
 """Foreign JSON Schemas, read leniently: a slip with one meaning is repaired, a keyword with none is left unchecked.
 
-    read_foreign(schema) ──▶ shown     what its author meant, in 2020-12, whatever draft it was written in
+    read_foreign(schema) ──▶ shown     what its author meant, in 2020-12, whatever draft it was written in; one that
+                                       named a draft names this one
                          ──▶ checked   the same without the patterns that no linear engine takes
                          ──▶ unchecked  the keywords that are not checked, each with its place and the reason
 
@@ -15,7 +16,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.matching import NO_PATTERN, TOO_LARGE, why_unmatched
-from tooldispatchd.catalog.olderdrafts import Schema, modernize, named_draft
+from tooldispatchd.catalog.olderdrafts import DIALECT, Schema, modernize, named_draft
 from tooldispatchd.catalog.pointers import at, escape, escape_fragment, unescape, unescape_fragment
 from tooldispatchd.catalog.problems import cut
 from tooldispatchd.catalog.schemakeywords import (
@@ -168,6 +169,8 @@ class _Repair:
         if named is not None and self._draft == 0:
             self._tell(start, "$schema", "no draft that is known")
         self._walk(root, start)
+        if self._draft:
+            root["$schema"] = DIALECT
         self._resolve()
         if self._is_input:
             self._root_object()

@@ -17,6 +17,7 @@ import msgspec
 
 from tooldispatchd.catalog.meanings import check_names, resolve
 from tooldispatchd.catalog.names import declared_name_problem
+from tooldispatchd.catalog.olderdrafts import DIALECT
 from tooldispatchd.catalog.types import (
     FIELD_NAME,
     JSON,
@@ -48,7 +49,6 @@ _MORE: Final = Named("…")
 _MAX_STRUCTURE: Final = 32
 _MAX_OUTLINE: Final = 9
 
-_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _OF_VALUE: Final[dict[type, Type]] = {
     int: Primitive("int"),
     float: Primitive("number"),
@@ -249,7 +249,7 @@ class _Exact(_Reader):
         # A union stands on a level of its own in a schema, in a type's text it does not.
         super().__init__(schema, 2 * MAX_DEPTH)
         # In older drafts the same words may say something else.
-        if self._root.get("$schema", _DIALECT) != _DIALECT:
+        if self._root.get("$schema", DIALECT) != DIALECT:
             raise _NoTypeError
         definitions = self._root.get("$defs")
         self._definitions = definitions if isinstance(definitions, dict) else {}

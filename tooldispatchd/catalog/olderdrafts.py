@@ -5,6 +5,8 @@ from typing import Final
 
 Schema = dict[str, object]
 
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
 _DRAFT: Final = re.compile(r"json-schema\.org/(?:draft-0([3467])|draft/(2019-09|2020-12))/(?:hyper-)?schema#?")
 # Keywords that say nothing in older drafts.
 _SINCE_2020: Final = ("prefixItems", "$dynamicRef", "$dynamicAnchor")

@@ -48,8 +48,8 @@ def verdict(stage: Stage) -> dict[str, Any]:
     ("revision", "offer", "answers"),
     [
         ("2025-11-25", {"elicitation": {}}, ["elicitation", "approve"]),
-        ("2025-11-25", {"elicitation": {"form": {}, "url": {}}}, ["elicitation", "approve"]),
-        ("2025-11-25", {"elicitation": {"url": {}}}, ["elicitation"]),
+        ("2025-11-25", {"elicitation": {"form": {}, "url": {}}}, ["elicitation", "url", "approve"]),
+        ("2025-11-25", {"elicitation": {"url": {}}}, ["url"]),
         ("2025-06-18", {"elicitation": {}}, ["elicitation", "approve"]),
         ("2025-03-26", {"elicitation": {}, "sampling": {}}, ["sampling"]),
         ("2025-11-25", {"sampling": {}}, ["sampling"]),

@@ -1,5 +1,6 @@
 """Questions of the daemon, as a client of either era is asked them."""
 
+import json
 from typing import Any
 
 import pytest
@@ -52,6 +53,35 @@ def test_who_cannot_be_asked_refuses_at_once() -> None:
     stage.daemon("ask", id="q2", kind="elicitation", server="s", params={"mode": "url"})
     assert [(line["id"], "refuse" in line) for line in stage.lines()] == [("q1", True), ("q2", True)]
     assert stage.told() == []
+
+
+def test_a_client_that_opens_pages_is_led_to_them_and_told_of_their_end() -> None:
+    stage = Stage()
+    stage.open(offer={"elicitation": {"url": {}}})
+    line = _called(stage)
+    page = {"mode": "url", "message": "Sign in.", "url": "https://login.example/e1", "elicitationId": "e1"}
+    stage.daemon("ask", id="q1", kind="elicitation", server="s", params=page, call=line["id"])
+    (asked,) = stage.told()
+    assert (asked["method"], asked["params"]) == ("elicitation/create", page)
+    stage.client({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept"}})
+    assert stage.lines()[0]["result"] == {"action": "accept"}
+    ended = {"elicitationId": "e1"}
+    stage.daemon("server_note", server="s", method="notifications/elicitation/complete", params=ended)
+    (told,) = stage.told()
+    assert (told["method"], told["params"]) == ("notifications/elicitation/complete", ended)
+
+
+@pytest.mark.parametrize(("offer", "is_passed"), [({"elicitation": {"url": {}}}, True), (ELICITS, False)])
+def test_a_call_that_needs_pages_first_fails_so_for_a_client_that_opens_them(
+    offer: dict[str, Any], *, is_passed: bool
+) -> None:
+    stage = Stage()
+    stage.open(offer=offer)
+    pages = {"elicitations": [{"mode": "url", "message": "", "url": "https://login.example", "elicitationId": "e1"}]}
+    fault = {"error": "tool_failed", "detail": "sign in first", "ran": "maybe", "rpc_code": -32042, "rpc_data": pages}
+    stage.answer(_called(stage), json.dumps(fault), is_error=True, fault=True)
+    (told,) = stage.told()
+    assert told.get("error") == ({"code": -32042, "message": "sign in first", "data": pages} if is_passed else None)
 
 
 def test_a_question_ends_with_its_call() -> None:

@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--answers",
         action="append",
-        choices=("approve", "sampling", "elicitation"),
+        choices=("approve", "sampling", "elicitation", "url"),
         default=[],
         help="what the agent can be asked by the daemon; may be repeated",
     )

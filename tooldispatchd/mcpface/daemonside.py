@@ -88,6 +88,8 @@ class ToldFault(msgspec.Struct):
     error: str
     detail: str
     ran: str | None = None
+    rpc_code: object = None
+    rpc_data: Raw | UnsetType = UNSET
 
 
 Continuation = Callable[[DaemonLine], None]

@@ -34,7 +34,7 @@ from tooldispatchd.mcpface.toolcalls import ToolCalls
 # A client gives up its start after 10 s and more; a session whose servers take longer is told of without instructions.
 OPENING_S: Final = 5.0
 # In the stateless revision each request says what its client answers: the session is asked everything.
-_ANY: Final = ["elicitation", "sampling", "roots", "approve"]
+_ANY: Final = ["elicitation", "url", "sampling", "roots", "approve"]
 
 
 class _Method(msgspec.Struct, frozen=True):

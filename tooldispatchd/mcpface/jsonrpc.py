@@ -19,6 +19,8 @@ INTERNAL: Final = -32603
 HEADER_MISMATCH: Final = -32020
 MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_REVISION: Final = -32022
+# Of MCP 2025-11-25: a person opens pages first, and then the call is made anew.
+URL_ELICITATION: Final = -32042
 # Of the range that a server may define: it cannot be done now.
 UNAVAILABLE: Final = -32000
 

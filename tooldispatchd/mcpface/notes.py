@@ -20,7 +20,8 @@ MAX_LISTENS: Final = 64
 MAX_SUBSCRIBED: Final = 256
 
 _UPDATED: Final = "notifications/resources/updated"
-_LOGGED: Final = "notifications/message"
+# Told with their params: of a handshake alone, beside updates.
+_WHOLE: Final = ("notifications/message", "notifications/elicitation/complete")
 # By the field of `Wish` that asks for it.
 _CHANGES: Final = {
     "notifications/tools/list_changed": "tools_list_changed",
@@ -89,7 +90,7 @@ class ClientNotes:
         self._tell("notifications/tools/list_changed", UNSET)
 
     def _noted(self, line: DaemonLine) -> None:
-        method, has_params = line.method or "", line.method in (_UPDATED, _LOGGED)
+        method, has_params = line.method or "", line.method in (_UPDATED, *_WHOLE)
         if method == "notifications/resources/list_changed":
             self._passing.forget_homes()
         if method in _CHANGES or has_params:

@@ -51,11 +51,10 @@ class _Question:
 
     def needs(self, offer: ClientOffer) -> dict[str, object] | None:
         """The capabilities that `offer` lacks for it; None where it may be put."""
-        offered: dict[str, Raw] | None = getattr(offer, self.kind) if self.kind in _METHODS else None
         if self.kind != "elicitation":
-            return {self.kind: {}} if offered is None else None
+            return None if self.kind in _METHODS and getattr(offer, self.kind) is not None else {self.kind: {}}
         is_page = _mode(self.params) == "url"
-        if offered is not None and ("url" in offered if is_page else offer.has_forms):
+        if offer.has_pages if is_page else offer.has_forms:
             return None
         return {self.kind: {"url": {}} if is_page else {}}
 

@@ -62,14 +62,19 @@ class ClientOffer(msgspec.Struct, rename="camel"):
 
     def answers(self) -> list[str]:
         """The `answers` of our `hello`."""
-        kinds = {"elicitation": self.elicitation, "sampling": self.sampling, "roots": self.roots}
-        asked = [kind for kind, offered in kinds.items() if offered is not None]
-        return [*asked, "approve"] if self.has_forms else asked
+        kinds = {"sampling": self.sampling is not None, "roots": self.roots is not None, "url": self.has_pages}
+        asked = [kind for kind, is_offered in kinds.items() if is_offered]
+        return ["elicitation", *asked, "approve"] if self.has_forms else asked
 
     @property
     def has_forms(self) -> bool:
         """Whether it shows forms, which one that says nothing of what it shows does."""
         return self.elicitation is not None and ("form" in self.elicitation or "url" not in self.elicitation)
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether it leads a person to an address."""
+        return self.elicitation is not None and "url" in self.elicitation
 
     @property
     def has_tasks(self) -> bool:

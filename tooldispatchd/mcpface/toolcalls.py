@@ -13,7 +13,7 @@ from msgspec import UnsetType
 from tooldispatchd.mcpface.answers import called, listed_tool
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of
-from tooldispatchd.mcpface.jsonrpc import INVALID_REQUEST, WRONG_PARAMS, is_id
+from tooldispatchd.mcpface.jsonrpc import INVALID_REQUEST, URL_ELICITATION, WRONG_PARAMS, is_id
 from tooldispatchd.mcpface.revisions import Revision
 from tooldispatchd.mcpface.tasks import ClientTasks
 
@@ -107,11 +107,18 @@ class ToolCalls:
         if fault is not None and fault.ran is None and fault.error in _MISTAKES:
             self._client.fail(request, _MISTAKES[fault.error], fault.detail, msgspec.Raw((line.content or "").encode()))
             return
+        if fault is not None and fault.rpc_code == URL_ELICITATION and fault.rpc_data and self._opens_pages(request):
+            self._client.fail(request, URL_ELICITATION, fault.detail, fault.rpc_data)
+            return
         is_structured = request.revision.has_structure and self._has_output(request.params.name, request.revision)
         may_be_task = self._is_task(request) or request.is_promoted
         if may_be_task and self._tasks.started(request, line, is_structured=is_structured):
             return
         self._client.answer(request, called(line, request.revision, is_structured=is_structured))
+
+    def _opens_pages(self, request: ClientRequest) -> bool:
+        # The newest revision has no such error: its servers ask for input.
+        return request.offer.has_pages and not request.revision.is_stateless
 
     def _is_task(self, request: ClientRequest) -> bool:
         return request.revision.has_tasks and request.params.task is not None

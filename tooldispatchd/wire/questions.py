@@ -108,7 +108,8 @@ class Questions:
             told(None)
 
     def _may_open(self, kind: str) -> bool:
-        return kind in self._machine.asked.answers and self._machine.accepts
+        answers = self._machine.asked.answers
+        return (kind in answers or (kind == "elicitation" and "url" in answers)) and self._machine.accepts
 
     def _has_room_for(self, turns: tuple[Hashable, Hashable] | None) -> bool:
         left = MAX_QUESTIONS - len(self)

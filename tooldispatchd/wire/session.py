@@ -40,7 +40,7 @@ from tooldispatchd.wire.messages import (
 )
 
 # The kinds of questions that an agent may say in `hello` that it answers.
-ANSWERS: Final = frozenset({"approve", "sampling", "elicitation", "roots"})
+ANSWERS: Final = frozenset({"approve", "sampling", "elicitation", "url", "roots"})
 # Of the protocol, as `ready` says it.
 EDITION: Final = "1.5"
 # Capabilities that every session has.
@@ -289,8 +289,8 @@ class SessionMachine:
             self.outgoing.append(ToolsChangedLine(tools, self.agent, prompt))
 
     def note(self, server: str, method: str, params: Raw) -> None:
-        """Tell an agent that asked for its servers what one of them says; before `ready` nothing."""
-        if self.asked.servers and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
+        """Tell an agent what one of its servers says, which it asked for; before `ready` nothing."""
+        if self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
             self.outgoing.append(ServerNote(server, method, params, self.agent))
 
     def reply_fault(self, request: Request, fault: Fault) -> None:

@@ -90,6 +90,35 @@ async def test_a_session_asks_its_agent_on_its_own_port() -> None:
     assert talk.answers == [result({"action": "decline"})]
 
 
+@pytest.mark.parametrize(
+    ("answers", "offered", "asks"),
+    [
+        (("elicitation",), {"elicitation": {}}, [True, False]),
+        (("elicitation", "url"), {"elicitation": {"form": {}, "url": {}}}, [True, True]),
+        (("url",), {"elicitation": {"url": {}}}, [False, True]),
+    ],
+)
+async def test_an_agent_is_led_to_pages_where_it_answers_them(
+    answers: tuple[str, ...], offered: object, asks: list[bool]
+) -> None:
+    agent = SessionAgent(*answers)
+    assert capabilities(agent) == offered
+    talk = Talk(agent)
+    talk.request(ELICITATION)
+    form = len(agent.outgoing)
+    talk.request(ELICITATION, b'{"mode":"url","url":"https://a.example"}', id_=2)
+    assert [form == 1, len(agent.outgoing) > form] == asks
+
+
+@pytest.mark.parametrize(("answers", "is_told"), [("url", True), ("elicitation", False)])
+async def test_the_end_of_a_page_is_told_who_is_led_to_pages(answers: str, *, is_told: bool) -> None:
+    agent = Agent(answers)
+    agent.is_listening = not is_told
+    Talk(agent).notify("notifications/elicitation/complete", b'{"elicitationId":"e1"}')
+    told = [("docs", "notifications/elicitation/complete", b'{"elicitationId":"e1"}')]
+    assert agent.noted == (told if is_told else [])
+
+
 async def test_what_could_end_an_agents_line_is_not_in_what_it_is_sent() -> None:
     agent = Agent("elicitation")
     Talk(agent).request(ELICITATION, b'{ "message" :\r\n "Which day?" }')
@@ -104,7 +133,8 @@ async def test_what_could_end_an_agents_line_is_not_in_what_it_is_sent() -> None
         (ELICITATION, b'{"message":"\xff"}', "The params cannot be read"),
         (ELICITATION, b'{"message":"\\ud800"}', "The params cannot be read"),
         (ELICITATION, b'{"a":' * 2000 + b"1" + b"}" * 2000, "The params cannot be read"),
-        (ELICITATION, b'{"mode":"url","url":"https://a.example"}', "Only the mode form is offered"),
+        (ELICITATION, b'{"mode":"url","url":"https://a.example"}', "This mode of elicitation is not offered"),
+        (ELICITATION, b'{"mode":"approve"}', "This mode of elicitation is not offered"),
         (SAMPLING, b'{"messages":[],"tools":[{}]}', "Sampling with tools is not offered"),
         (SAMPLING, b'{"a":[' + b"1," * 20_000 + b"1]}", "The params have too many parts"),
         (SAMPLING, b'{"a":[' + b"1e308," * 200 + b"1]}", "The params have too many parts"),

@@ -456,7 +456,7 @@ class Session:
 
     def note(self, server: str, method: str, params: Raw) -> None:
         """Tell the agent what a server that it hears says."""
-        at = self.toolset.passing_server(server)
+        at = next((each for each in self.toolset.servers if each.name == server), None)
         if at is not None:
             at.notes = at.notes or ServerNotes(self._runtime.services.timer, self.machine, self._channel, server)
             at.notes.take(method, params)

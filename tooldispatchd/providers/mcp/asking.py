@@ -65,6 +65,10 @@ KINDS: Final = {"roots/list": "roots", "sampling/createMessage": "sampling", "el
 LISTS: Final = frozenset({"notifications/prompts/list_changed", "notifications/resources/list_changed"})
 # What is of interest to who reads a server's resources and prompts.
 NOTES: Final = LISTS | {"notifications/resources/updated", "notifications/message"}
+# MCP 2025-11-25, "Elicitation": what a page was opened for is done.
+PAGE_DONE: Final = "notifications/elicitation/complete"
+# By the mode of an elicitation, the word of `answers` that takes it.
+MODES: Final = {"form": "elicitation", "url": "url"}
 # A message of a log; longer ones are not passed on.
 MAX_NOTE_BYTES: Final = 64 * 1024
 
@@ -78,7 +82,7 @@ class AgentSide(Protocol):
 
     @property
     def answers(self) -> frozenset[str]:
-        """Those of `KINDS` that the agent answers."""
+        """Those of `KINDS` that the agent answers, and `url` where it shows pages."""
 
     def ask(self, server: str, asked: Sequence[Question], origin: object = None) -> list[str]:
         """Ask the agent, and have the questions sent; as `wire.questions.Questions.ask`.
@@ -90,7 +94,7 @@ class AgentSide(Protocol):
         """Whether the agent wants to be told what the server says beyond its tools."""
 
     def note(self, server: str, method: str, params: Raw) -> None:
-        """The server says so: a notification of `NOTES`, for an agent that hears it."""
+        """The server says so: a notification of `NOTES`, for an agent that hears it, or `PAGE_DONE`."""
 
     def withdraw(self, question: str) -> None:
         """Wait no more for this answer; `told` is not called for it."""
@@ -120,9 +124,14 @@ NOBODY: Final[AgentSide] = _Nobody()
 def capabilities(agent: AgentSide) -> dict[str, object]:
     """What the client offers to servers on behalf of `agent` (MCP, `ClientCapabilities`).
 
-    Of elicitation the form alone, and of sampling none with tools: both need more of an agent than one answer.
+    Of sampling none with tools, which needs more of an agent than one answer. Elicitation without modes means forms.
     """
-    return {kind: {} for kind in KINDS.values() if kind in agent.answers or (kind == "roots" and agent.roots)}
+    offered: dict[str, object] = {
+        kind: {} for kind in KINDS.values() if kind in agent.answers or (kind == "roots" and agent.roots)
+    }
+    if "url" in agent.answers:
+        offered["elicitation"] = {mode: {} for mode, word in MODES.items() if word in agent.answers}
+    return offered
 
 
 class JsonRpcError(msgspec.Struct, frozen=True):
@@ -229,9 +238,9 @@ class QuestionRelay:
             ]
             return Raw(_encode({"roots": roots}))
         kind = KINDS.get(method)
-        if kind is None or kind not in self.agent.answers:
+        if kind is None or self.agent.answers.isdisjoint(MODES.values() if kind == "elicitation" else (kind,)):
             return UNKNOWN
-        asked = _read_params(kind, params)
+        asked = _read_params(kind, params, self.agent.answers)
         return asked if isinstance(asked, JsonRpcError) else ToAsk(kind, asked)
 
     def ask(self, asked: Sequence[tuple[ToAsk, Answered]], origin: object = None) -> list[int] | JsonRpcError:
@@ -372,12 +381,13 @@ class ServerRequests:
         method = message.method
         if self._is_closed or isinstance(method, UnsetType):
             return
-        if method in NOTES and self.relay.agent.hears(self._server):
+        agent = self.relay.agent
+        if "url" in agent.answers if method == PAGE_DONE else method in NOTES and agent.hears(self._server):
             params = _read_note(message.params)
             if params is None and method in LISTS:
                 params = PONG  # that it changed is all that matters
             if params is not None:
-                self.relay.agent.note(self._server, method, params)
+                agent.note(self._server, method, params)
         if method == "notifications/message":
             self._said.take(message.params, trio.current_time())
         elif method == "notifications/cancelled":
@@ -402,7 +412,7 @@ def _answer(id_: Id, answer: Raw | JsonRpcError) -> Outgoing:
     return Outgoing(_encode(reply) + b"\n")
 
 
-def _read_params(kind: str, params: Raw | UnsetType) -> Raw | JsonRpcError:
+def _read_params(kind: str, params: Raw | UnsetType, answers: frozenset[str]) -> Raw | JsonRpcError:
     """The question for the agent: encoded anew, as a server's bytes may break the agent's line."""
     if isinstance(params, UnsetType):
         return PONG if kind == "roots" else JsonRpcError(INVALID_PARAMS, "The request has no params")
@@ -413,8 +423,8 @@ def _read_params(kind: str, params: Raw | UnsetType) -> Raw | JsonRpcError:
     try:
         asked = _decode_params(params)
         # MCP 2025-11-25: what the client did not declare is an error.
-        if kind == "elicitation" and asked.get("mode", "form") != "form":
-            return JsonRpcError(INVALID_PARAMS, "Only the mode form is offered")
+        if kind == "elicitation" and MODES.get(str(asked.get("mode", "form"))) not in answers:
+            return JsonRpcError(INVALID_PARAMS, "This mode of elicitation is not offered")
         if kind == "sampling" and (asked.get("tools") or asked.get("toolChoice")):
             return JsonRpcError(INVALID_PARAMS, "Sampling with tools is not offered")
         return Raw(_encode(asked))

@@ -283,7 +283,11 @@ def error_words(error: Raw, method: str = "") -> tuple[str, int | float | str | 
 def error_data(error: Raw) -> object:
     """The data of a JSON-RPC error where it is small; None where there is none."""
     said = decoded(_decode_error, error)
-    return None if said is None else decoded(_decode_value, said.data, MAX_TOLD_DATA_BYTES)
+    if said is None:
+        return None
+    # Addresses of pages are long, and a client can do nothing without them.
+    limit = MAX_DATA_BYTES if said.code == URL_ELICITATION else MAX_TOLD_DATA_BYTES
+    return decoded(_decode_value, said.data, limit)
 
 
 def _meaning(code: int | float | str | None, data: Raw | UnsetType, method: str) -> str:

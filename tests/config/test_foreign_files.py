@@ -277,10 +277,16 @@ def test_every_file_is_in_the_table() -> None:
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("is_project", [True, False])
 def test_what_is_installed_for_a_client_is_read_back(tmp_path: Path, client: str, is_project: bool) -> None:
-    project = tmp_path if is_project and CLIENTS[client].project is not None else None
+    project = tmp_path if is_project and CLIENTS[client].project else None
     path = config_path(client, {"HOME": str(tmp_path)}, project=project)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text('{\n  // mine\n  "colour": "red",\n  "telemetry": {"disabled": true},\n}\n')
+    written = {
+        ".toml": '# mine\ncolour = "red"\n\n[telemetry]\ndisabled = true\n',
+        ".yaml": "# mine\ncolour: red\ntelemetry:\n  disabled: true\n",
+    }
+    path.write_text(
+        written.get(path.suffix, '{\n  // mine\n  "colour": "red",\n  "telemetry": {"disabled": true},\n}\n')
+    )
     text = plan(client, path, "tooldispatchd", ["/usr/bin/tooldispatchd", "mcp", "--profile", "a b"]).after
     found = servers(tmp_path, str(path.relative_to(tmp_path)), text)
     assert found == {"tooldispatchd": program("/usr/bin/tooldispatchd", "mcp", "--profile", "a b")}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.mcpface.jsonc import Json, JsoncError, read_jsonc, with_value
+from tooldispatchd.mcpface.jsonc import EditError, Json, read_jsonc, with_value
 
 ENTRY: Json = {"command": "tooldispatchd", "args": ["mcp"]}
 PATH = ("mcpServers", "tools")
@@ -77,7 +77,7 @@ def test_a_member_is_written_as_its_neighbours_are(before: str, after: str) -> N
     ],
 )
 def test_a_text_that_is_no_json_is_refused_with_its_line(text: str, line: int, why: str) -> None:
-    with pytest.raises(JsoncError, match=f"^{why}$") as refused:
+    with pytest.raises(EditError, match=f"^{why}$") as refused:
         with_value(text, ("a", "b"), 1)
     assert refused.value.line == line
 
@@ -107,6 +107,6 @@ def test_any_text_is_read_or_refused_within_it(text: str) -> None:
 def line_of_refusal(text: str) -> int:
     try:
         read_jsonc(text)
-    except JsoncError as refused:
+    except EditError as refused:
         return refused.line
     return 1

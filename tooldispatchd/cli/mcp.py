@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from tooldispatchd.mcpface.install import Installation
 
 # As in mcpface/install.py, which is slow to import.
-CLIENTS: Final = ("claude-code", "claude-desktop", "cursor", "gemini", "vscode", "windsurf", "zed")
+CLIENTS: Final = (
+    *("claude-code", "claude-desktop", "cline", "codex", "continue", "copilot", "cursor"),
+    *("gemini", "goose", "opencode", "vscode", "windsurf", "zed"),
+)
 EPILOG: Final = """\
 The daemon: --socket or $TOOLDISPATCHD_SOCKET names a running one, --config starts a private one for this client.
 Without them: the one at $RUNTIME_DIRECTORY/dispatch.sock, $XDG_RUNTIME_DIR/tooldispatchd/dispatch.sock or
@@ -25,7 +28,7 @@ client that reads no more, or SIGTERM, cancels. Only MCP is written to stdout, a
 
 --install writes the entry that has a client start this, with the options that are given beside it, into the
 configuration of that client for all projects, or with --project for the one in the working directory. It shows the
-change and asks before it writes. Comments in the file stay.
+change and asks before it writes. Comments in the file stay. docs/clients/files.md has the files of each client.
 
 examples:
   tooldispatchd mcp --config tooldispatchd.toml --profile coder

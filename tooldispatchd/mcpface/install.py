@@ -9,20 +9,22 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from tooldispatchd.mcpface.jsonc import Json, JsoncError, read_jsonc, with_value
+from tooldispatchd.mcpface.jsonc import EditError, Json, read_jsonc, with_value
 
 # Where a login shell, and a desktop that starts an editor, look for programs on every Linux.
 LOGIN_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 PROGRAM: Final = "tooldispatchd"
 # Keys of an entry that make it one for a URL: a command beside them would not be run, or not alone.
-OF_URLS: Final = frozenset({"url", "serverUrl", "httpUrl"})
+OF_URLS: Final = frozenset({"url", "serverUrl", "httpUrl", "uri"})
+_Reads = Callable[[str], Json]
+_Edits = Callable[[str, Sequence[str], Json], str]
 
 
 class InstallError(Exception):
@@ -33,26 +35,87 @@ class ClientSpec(msgspec.Struct, frozen=True):
     """Where a client keeps its servers. `table` is the key of the file that has them, by name."""
 
     title: str
-    user: str
-    """Its file for all projects, below the home directory; `CONFIG` stands for $XDG_CONFIG_HOME."""
-    project: str | None
-    """Its file of one project, below that; None if it has none."""
+    user: tuple[str, ...]
+    """Its file for all projects, below the home directory; `CONFIG` stands for $XDG_CONFIG_HOME. Of several the first
+    that is there counts, else the first."""
+    project: tuple[str, ...] = ()
+    """Its file of one project, below that, likewise; none if it has none."""
+    home: str | None = None
+    """The variable that names another directory for the file of all projects, without those above it."""
     table: str = "mcpServers"
-    extra: dict[str, str] = {}
+    is_named: bool = False
+    """Whether an entry says its own `name`."""
+    is_list: bool = False
+    """Whether the table is a list, of which each entry does so."""
+    start: tuple[str, ...] = ("command", "args")
+    """The keys of the program and of its arguments; one for both as a list."""
+    extra: dict[str, Json] = {}
     """What it wants in an entry beside the command."""
+    fresh: dict[str, Json] = {}
+    """What an entry has beside that when it is new, and may be changed by its user."""
+    head: dict[str, Json] = {}
+    """What a new file begins with."""
 
 
 # From the documentation of each, read in November 2026.
 CLIENTS: Final[Mapping[str, ClientSpec]] = {
-    "claude-code": ClientSpec("Claude Code", ".claude.json", ".mcp.json", extra={"type": "stdio"}),
-    "claude-desktop": ClientSpec("Claude Desktop", "CONFIG/Claude/claude_desktop_config.json", None),
-    "cursor": ClientSpec("Cursor", ".cursor/mcp.json", ".cursor/mcp.json"),
-    "gemini": ClientSpec("Gemini CLI", ".gemini/settings.json", ".gemini/settings.json"),
-    "vscode": ClientSpec(
-        "VS Code", "CONFIG/Code/User/mcp.json", ".vscode/mcp.json", table="servers", extra={"type": "stdio"}
+    "claude-code": ClientSpec(
+        "Claude Code", (".claude.json",), (".mcp.json",), home="CLAUDE_CONFIG_DIR", extra={"type": "stdio"}
     ),
-    "windsurf": ClientSpec("Windsurf", ".codeium/windsurf/mcp_config.json", None),
-    "zed": ClientSpec("Zed", "CONFIG/zed/settings.json", ".zed/settings.json", table="context_servers"),
+    "claude-desktop": ClientSpec("Claude Desktop", ("CONFIG/Claude/claude_desktop_config.json",)),
+    # The second is that of its extension for VS Code, before this had one with its other programs.
+    "cline": ClientSpec(
+        "Cline",
+        (
+            ".cline/data/settings/cline_mcp_settings.json",
+            "CONFIG/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        ),
+        extra={"type": "stdio"},
+    ),
+    "codex": ClientSpec(
+        "Codex", (".codex/config.toml",), (".codex/config.toml",), home="CODEX_HOME", table="mcp_servers"
+    ),
+    "continue": ClientSpec(
+        "Continue",
+        (".continue/config.yaml",),
+        (".continue/mcpServers/tooldispatchd.yaml",),
+        is_named=True,
+        is_list=True,
+        head={"name": "tooldispatchd", "version": "0.0.1", "schema": "v1"},
+    ),
+    "copilot": ClientSpec(
+        "Copilot CLI",
+        (".copilot/mcp-config.json",),
+        (".github/mcp.json",),
+        home="COPILOT_HOME",
+        extra={"type": "local"},
+        fresh={"tools": ["*"]},
+    ),
+    "cursor": ClientSpec("Cursor", (".cursor/mcp.json",), (".cursor/mcp.json",)),
+    "gemini": ClientSpec("Gemini CLI", (".gemini/settings.json",), (".gemini/settings.json",)),
+    "goose": ClientSpec(
+        "Goose",
+        ("CONFIG/goose/config.yaml",),
+        table="extensions",
+        start=("cmd", "args"),
+        extra={"type": "stdio"},
+        is_named=True,
+        fresh={"description": "Tools of tooldispatchd", "enabled": True},
+    ),
+    # Its version 2, which has its servers one level deeper, reads this too.
+    "opencode": ClientSpec(
+        "opencode",
+        ("CONFIG/opencode/opencode.json", "CONFIG/opencode/opencode.jsonc"),
+        ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"),
+        table="mcp",
+        start=("command",),
+        extra={"type": "local"},
+    ),
+    "vscode": ClientSpec(
+        "VS Code", ("CONFIG/Code/User/mcp.json",), (".vscode/mcp.json",), table="servers", extra={"type": "stdio"}
+    ),
+    "windsurf": ClientSpec("Windsurf", (".codeium/windsurf/mcp_config.json",)),
+    "zed": ClientSpec("Zed", ("CONFIG/zed/settings.json",), (".zed/settings.json",), table="context_servers"),
 }
 
 
@@ -80,18 +143,24 @@ def config_path(client: str, environ: Mapping[str, str], *, project: Path | None
     """The file of a client, for all projects or for one; raises `InstallError`."""
     spec = CLIENTS[client]
     if project is not None:
-        if spec.project is None:
+        if not spec.project:
             raise InstallError(f"{spec.title} has no configuration of a project: leave --project out")
-        return project / spec.project
+        return _first(project / each for each in spec.project)
     home = environ.get("HOME")
     if not home:
         raise InstallError(f"cannot tell where {spec.title} keeps its servers: $HOME is not set")
-    if client == "claude-code" and (moved := environ.get("CLAUDE_CONFIG_DIR")):
-        return Path(moved) / spec.user
+    if spec.home is not None and (moved := environ.get(spec.home)):
+        return Path(moved) / Path(spec.user[0]).name
     told = environ.get("XDG_CONFIG_HOME", "")
     # The specification of base directories has a relative one ignored.
     config = told if told.startswith("/") else f"{home}/.config"
-    return Path(home) / spec.user.replace("CONFIG", config, 1)
+    return _first(Path(home) / each.replace("CONFIG", config, 1) for each in spec.user)
+
+
+def _first(paths: Iterable[Path]) -> Path:
+    """Return the first file that is there, else the first."""
+    known = list(paths)
+    return next((each for each in known if each.exists()), known[0])
 
 
 def command(words: Sequence[str], argv0: str) -> list[str]:
@@ -112,20 +181,71 @@ def plan(client: str, path: Path, name: str, start: Sequence[str]) -> Installati
 
     In an entry that is there already only what it starts is replaced: its `env`, and what a user has allowed, stay.
     """
-    spec = CLIENTS[client]
-    wanted: dict[str, Json] = {**spec.extra, "command": start[0], "args": [*start[1:]]}
     before = _read(path)
     text = before or ""
-    where = (spec.table, name)
+    read, edited = _FORMATS.get(path.suffix, _jsonc)()
     try:
-        if _is_command(_at(read_jsonc(text), where)):
-            for key, value in wanted.items():
-                text = with_value(text, (*where, key), value)
-        else:
-            text = with_value(text, where, wanted)
-    except JsoncError as error:
+        expected = read(text)
+        for at, value in _edits(CLIENTS[client], expected, name, start):
+            if _at(expected, at) != value:
+                text, expected = edited(text, at, value), _put(expected, at, value)
+    except EditError as error:
         raise InstallError(f"cannot edit {path}:{error.line}: {error}; nothing was changed") from error
-    return Installation(path, before, text)
+    with suppress(EditError):
+        if read(text) == expected:
+            return Installation(path, before, text)
+    raise InstallError(f"cannot edit {path}: its servers are in a form that this cannot change; write it by hand")
+
+
+def _edits(spec: ClientSpec, found: Json, name: str, start: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Json]]:
+    """Yield what is to stand where in a file that has the value `found`."""
+    values: list[Json] = [[*start]] if len(spec.start) == 1 else [start[0], [*start[1:]]]
+    wanted: dict[str, Json] = {**spec.extra, **dict(zip(spec.start, values, strict=True))}
+    # opencode's own form since version 2.
+    deeper = spec.table == "mcp" and isinstance(_at(found, ("mcp", "servers")), dict)
+    tables = (spec.table, "servers") if deeper else (spec.table,)
+    entry = _at(found, (*tables, name))
+    # The entry of a program can be given another one; a command beside a URL would not be run, or not alone.
+    if isinstance(entry, dict) and spec.start[0] in entry and not OF_URLS & entry.keys():
+        yield from (((*tables, name, key), value) for key, value in wanted.items())
+        return
+    if found is None:
+        yield from (((key,), value) for key, value in spec.head.items())
+    whole = {**({"name": name} if spec.is_named else {}), **spec.fresh, **wanted}
+    if spec.is_list and not isinstance(_at(found, tables), list):
+        yield tables, [whole]
+    else:
+        yield (*tables, name), whole
+
+
+def _put(value: Json, path: Sequence[str], new: Json) -> Json:
+    """Return the value with another one under the keys of `path`."""
+    if not path:
+        return new
+    if isinstance(value, list):
+        at = next((at for at, each in enumerate(value) if _at(each, ("name",)) == path[0]), len(value))
+        return [*value[:at], _put(_at(value, path[:1]), path[1:], new), *value[at + 1 :]]
+    members = value if isinstance(value, dict) else {}
+    return {**members, path[0]: _put(members.get(path[0]), path[1:], new)}
+
+
+def _jsonc() -> tuple[_Reads, _Edits]:
+    return read_jsonc, with_value
+
+
+def _toml() -> tuple[_Reads, _Edits]:
+    from tooldispatchd.mcpface.tomledit import read_toml, with_toml  # noqa: PLC0415  # few clients need it
+
+    return read_toml, with_toml
+
+
+def _yaml() -> tuple[_Reads, _Edits]:
+    from tooldispatchd.mcpface.yamledit import read_yaml, with_yaml  # noqa: PLC0415  # as above
+
+    return read_yaml, with_yaml
+
+
+_FORMATS: Final = {".toml": _toml, ".yaml": _yaml}
 
 
 def write(change: Installation) -> None:
@@ -180,10 +300,8 @@ def _read(path: Path) -> str | None:
 
 def _at(value: Json, path: Sequence[str]) -> Json:
     for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, list):
+            value = next((each for each in value if isinstance(each, dict) and each.get("name") == key), None)
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
     return value
-
-
-def _is_command(entry: Json) -> bool:
-    """Whether this is the entry of a program, which can be given another one."""
-    return isinstance(entry, dict) and "command" in entry and not OF_URLS & entry.keys()

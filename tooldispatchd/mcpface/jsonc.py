@@ -25,8 +25,8 @@ BYTE_ORDER_MARK: Final = "\ufeff"
 DEFAULT_INDENT: Final = "  "
 
 
-class JsoncError(Exception):
-    """The text cannot be edited; `line` is where, counted from 1."""
+class EditError(Exception):
+    """The text of a file cannot be edited; `line` is where, counted from 1."""
 
     def __init__(self, why: str, text: str, at: int) -> None:
         super().__init__(why)
@@ -57,33 +57,34 @@ class _Node:
 
 
 def read_jsonc(text: str) -> Json:
-    """The value of the text; None for one of nothing but space and comments. Raises `JsoncError`."""
+    """The value of the text; None for one of nothing but space and comments. Raises `EditError`."""
     root = _Reader(text).read()
     return None if root is None else root.value
 
 
 def with_value(text: str, path: Sequence[str], value: Json) -> str:
-    """The text with `value` under the keys of `path`; objects that are not there are made. Raises `JsoncError`."""
+    """The text with `value` under the keys of `path`; objects that are not there are made. Raises `EditError`."""
     node = _Reader(text).read()
     line_end = "\r\n" if "\r\n" in text else "\n"
     if node is None:
         before = text.rstrip(SPACE)
         before += line_end if before.strip(BYTE_ORDER_MARK) else ""
-        return before + _written(_nested(path, value), "", _Layout(DEFAULT_INDENT, line_end)) + line_end
+        return before + _written(nested(path, value), "", _Layout(DEFAULT_INDENT, line_end)) + line_end
     layout = _Layout(_unit(text, node), line_end)
     for depth, key in enumerate(path):
         if not isinstance(node.value, dict):
             where = f'"{path[depth - 1]}"' if depth else "the file"
-            raise JsoncError(f"{where} holds no object", text, node.start)
+            raise EditError(f"{where} holds no object", text, node.start)
         if key not in node.members:
-            return _inserted(text, node, key, _nested(path[depth + 1 :], value), layout)
+            return _inserted(text, node, key, nested(path[depth + 1 :], value), layout)
         node = node.members[key]
     if node.value == value:
         return text
     return text[: node.start] + _written(value, _indent(text, node.start), layout) + text[node.end :]
 
 
-def _nested(path: Sequence[str], value: Json) -> Json:
+def nested(path: Sequence[str], value: Json) -> Json:
+    """Return objects around a value, one for each key of the path."""
     for key in reversed(path):
         value = {key: value}
     return value
@@ -161,7 +162,7 @@ class _Reader:
         while at < len(self._text):
             token = TOKEN.match(self._text, at)
             if token is None or token.lastgroup is None:
-                raise JsoncError("this is no JSON", self._text, at)
+                raise EditError("this is no JSON", self._text, at)
             if token.lastgroup != "space":
                 yield (token[0] if token.lastgroup == "sign" else token.lastgroup), at, token.end()
             at = token.end()
@@ -172,7 +173,7 @@ class _Reader:
         self._kind, self._at, self._end = next(self._tokens)
 
     def _refuse(self, why: str) -> NoReturn:
-        raise JsoncError(why, self._text, self._at)
+        raise EditError(why, self._text, self._at)
 
     def _value(self, depth: int) -> _Node:
         if depth > MAX_DEPTH:

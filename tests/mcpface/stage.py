@@ -49,13 +49,19 @@ class Stage:
         said = {"jsonrpc": "2.0", "id": self._ids, "method": method}
         return self.client(said if params is None else {**said, "params": params}, now)
 
-    def stateless(self, method: str, params: dict[str, Any] | None = None, offer: dict[str, Any] | None = None) -> int:
+    def stateless(
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        offer: dict[str, Any] | None = None,
+        now: float = 0.0,
+    ) -> int:
         """Make a request of the stateless revision."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": offer or {},
         }
-        self.last_ticket = self.request(method, {**(params or {}), "_meta": meta})
+        self.last_ticket = self.request(method, {**(params or {}), "_meta": meta}, now)
         return self.last_ticket
 
     def stateless_call(self, offer: dict[str, Any], **ready: Any) -> dict[str, Any]:

@@ -104,6 +104,7 @@ LINES = st.builds(
             ),
             "kind": st.sampled_from(["elicitation", "sampling", "roots", "extensions", "x"]),
             "key": st.sampled_from(["who", "q"]),
+            "job": st.just("job-1"),
             "more": st.booleans(),
             "call": WIRE_IDS | st.just("job-1"),
             "method": st.sampled_from(["notifications/message", "notifications/resources/updated", "x"]),

@@ -113,6 +113,8 @@ def test_a_call_whose_retry_cannot_come_any_more_is_cancelled() -> None:
     stage.daemon("ask", id="q1", kind="elicitation", server="s", params={}, call=line["id"])
     stage.face.end_client()
     assert [line["__port"] for line in stage.lines()] == ["tool_cancel", "ask_resp"]
+    stage.daemon("ask", id="q2", kind="elicitation", server="s", params={}, call=line["id"])
+    assert "refuse" in stage.lines()[0]
 
 
 def test_the_stateless_revision_is_told_that_input_is_required_and_its_retry_gets_the_answer() -> None:

@@ -86,12 +86,15 @@ class ClientRequest:
         """Calls of the daemon that were made for it."""
         self.progress = float("-inf")
         """The last that was told."""
-        self.is_promoted = False
-        """Whether its call is to become a task."""
         self.is_parked = False
         """Whether it was answered with a question and is to be retried."""
         self.kept: Callable[[], None] | None = None
         """Gives its retry the answer that came meanwhile."""
+
+    @property
+    def wants_task(self) -> bool:
+        """Whether it asks for a task, in the revision in which clients do."""
+        return self.revision.has_tasks and self.params.task is not None
 
     @property
     def subject(self) -> tuple[str, str | None, str | None]:
@@ -122,7 +125,8 @@ class ClientSide:
         self._numbers = 0
         self._batches: dict[int, _Batch] = {}
         self._asked: dict[str, Callable[[Raw | None], None]] = {}
-        self._has_ended = False
+        self.has_ended = False
+        """Whether nothing more comes from the client."""
 
     def take(self, text: bytes, revision: str | None = None) -> int:
         """Take a message or a batch; returns its ticket. `revision` is what is said beside it, if anything is."""
@@ -185,7 +189,7 @@ class ClientSide:
         self, key: str, method: str, params: object, request: ClientRequest | None, then: Callable[[Raw | None], None]
     ) -> None:
         """Ask the client; `then` gets its result, or None where it refused or cannot be asked any more."""
-        if self._has_ended or len(self._asked) >= MAX_ASKED:
+        if self.has_ended or len(self._asked) >= MAX_ASKED:
             then(None)
             return
         self._asked[key] = then
@@ -200,7 +204,7 @@ class ClientSide:
 
     def end(self) -> None:
         """Nothing more comes from the client: it answers no question that is open, and can be asked no other."""
-        self._has_ended = True
+        self.has_ended = True
         for key in list(self._asked):
             self.withdraw(key)
 

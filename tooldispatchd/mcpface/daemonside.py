@@ -57,6 +57,7 @@ class DaemonLine(msgspec.Struct):
     progress: float | None = None
     total: float | None = None
     message: str | None = None
+    # also of a call that has become one
     job: str | None = None
     state: str | None = None
     # ready, tools_changed

@@ -57,7 +57,7 @@ class Face:
         self._tools = ToolCalls(self._client, self._daemon, self._tasks)
         self._passing = Passing(self._client, self._daemon)
         self._notes = ClientNotes(self._client, self._daemon, self._passing)
-        self._questions = ClientQuestions(self._client, self._daemon, self._alarms)
+        self._questions = ClientQuestions(self._client, self._daemon, self._tasks, self._alarms)
         self._roots = Roots(self._client, self._daemon, self._alarms)
         self._methods = self._table()
 

@@ -87,6 +87,11 @@ def is_id(raw: Raw | UnsetType) -> bool:
     return text[:1] in b'"-0123456789'
 
 
+def is_object(raw: Raw | None) -> bool:
+    """Whether that is an object."""
+    return raw is not None and bytes(raw).lstrip()[:1] == b"{"
+
+
 def message_json(**fields: object) -> bytes:
     """A message of ours; a field that is unset is left out."""
     return msgspec.json.encode(

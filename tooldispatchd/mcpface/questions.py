@@ -2,8 +2,8 @@
 
 A client of a handshake is asked by a request of ours, under the ticket of the call that the question belongs to. One of
 the stateless revision is told `input_required` with all questions of a round: its call goes on in the daemon, and its
-retry, known by a `requestState` that nobody can guess, brings the answers and gets what the call gives. Each question
-is answered once, or refused.
+retry, known by a `requestState` that nobody can guess, brings the answers and gets what the call gives. A task of that
+revision has its questions with it. Each question is answered once, or refused.
 """
 
 from functools import partial
@@ -17,11 +17,10 @@ from tooldispatchd.mcpface.alarms import Alarms
 from tooldispatchd.mcpface.approvals import NO_FORMS, form_of, verdict_of
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide
-from tooldispatchd.mcpface.jsonrpc import UNREADABLE, WRONG_PARAMS
+from tooldispatchd.mcpface.jsonrpc import UNREADABLE, WRONG_PARAMS, is_object
 from tooldispatchd.mcpface.revisions import ClientOffer
+from tooldispatchd.mcpface.tasks import QUESTION_S, ClientTasks
 
-# A person who was called away comes back within that; the daemon's own limits of the call end it earlier.
-QUESTION_S: Final = 600.0
 # As many calls as a daemon lets an agent have in flight.
 MAX_PARKED: Final = 256
 
@@ -75,9 +74,10 @@ class _Round:
 class ClientQuestions:
     """Takes questions of the daemon to the client, and the answers back."""
 
-    def __init__(self, client: ClientSide, daemon: DaemonSide, alarms: Alarms) -> None:
+    def __init__(self, client: ClientSide, daemon: DaemonSide, tasks: ClientTasks, alarms: Alarms) -> None:
         self._client = client
         self._daemon = daemon
+        self._tasks = tasks
         self._alarms = alarms
         self._rounds: dict[int, _Round] = {}
         """By the number of the call."""
@@ -92,6 +92,7 @@ class ClientQuestions:
         """Nothing more comes from the client: no retry either."""
         for state in list(self._states):
             self._forget(state)
+        self._tasks.end()
 
     def retry(self, request: ClientRequest) -> None:
         """Take the retry of a call, with its answers."""
@@ -107,12 +108,20 @@ class ClientQuestions:
         self._client.adopt(parked, request)
         if round_.open and parked.number in self._client.open:
             self._park(round_)
+        else:
+            self._tasks.promote_later(parked)
 
     def _take(self, line: DaemonLine) -> None:
-        question, request = _Question(line), self._belongs_to(line)
-        needs = question.needs(self._client.offer if request is None else request.offer)
+        question, request, task = _Question(line), self._belongs_to(line), self._tasks.of_job(line.call)
+        needs = question.needs((task or request or self._client).offer)
         stateless = request if request is not None and request.revision.is_stateless else None
-        if needs is None and stateless is not None:
+        if self._client.has_ended:
+            self._answer(question, None)
+        elif needs is None and task is not None:
+            # No two questions of a task have one key: clients may leave out those that they have answered.
+            key = question.id if line.key is None else f"{line.key}-{question.id}"
+            self._tasks.ask(task, key, question.told, partial(self._answer, question))
+        elif needs is None and stateless is not None:
             self._gather(line, question, stateless)
         elif needs is None:
             self._ask(question, request)
@@ -154,7 +163,7 @@ class ClientQuestions:
     def _is_answered(self, question: _Question, key: str, request: ClientRequest) -> bool:
         """Answer it with what the client's request says to it, if anything: then it is asked no more."""
         given = request.params.input_responses or {}
-        if bytes(given.get(key, b"")).lstrip()[:1] != b"{":
+        if not is_object(given.get(key)):
             return False
         self._answer(question, given.pop(key))
         return True

@@ -83,10 +83,10 @@ class ToolCalls:
             partial(self._answered, request),
             wire_id=wire_id,
             update=partial(self._updated, request),
-            background=True if self._is_task(request) else None,
+            background=request.wants_task or None,
             traceparent=None if meta is None else meta.traceparent,
         )
-        self._tasks.promote_later(request, wire_id)
+        self._tasks.promote_later(request)
 
     def _updated(self, request: ClientRequest, line: DaemonLine) -> None:
         """Tell how far a call is, to a client that asked for it. What is told always grows."""
@@ -111,17 +111,12 @@ class ToolCalls:
             self._client.fail(request, URL_ELICITATION, fault.detail, fault.rpc_data)
             return
         is_structured = request.revision.has_structure and self._has_output(request.params.name, request.revision)
-        may_be_task = self._is_task(request) or request.is_promoted
-        if may_be_task and self._tasks.started(request, line, is_structured=is_structured):
-            return
-        self._client.answer(request, called(line, request.revision, is_structured=is_structured))
+        if not self._tasks.started(request, line, is_structured=is_structured):
+            self._client.answer(request, called(line, request.revision, is_structured=is_structured))
 
     def _opens_pages(self, request: ClientRequest) -> bool:
         # The newest revision has no such error: its servers ask for input.
         return request.offer.has_pages and not request.revision.is_stateless
-
-    def _is_task(self, request: ClientRequest) -> bool:
-        return request.revision.has_tasks and request.params.task is not None
 
     def _page(self, start: int, revision: Revision) -> tuple[msgspec.Raw, int]:
         """The tools from `start` on, and where the next page begins."""

@@ -14,10 +14,11 @@ from typing import Final, Protocol
 
 import trio
 
-from tooldispatchd.agent.calls.call import Call, Plan, Step
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Checking
 from tooldispatchd.agent.calls.spool import MakeDirectory, Spool
 from tooldispatchd.agent.calls.starter import Starter
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.programs.programs import Lent, Programs
 from tooldispatchd.agent.session.administration import AdminSide
 from tooldispatchd.agent.session.approvers import Approvers, AskedSession

@@ -40,8 +40,10 @@ class Answer(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """Of all of it, in bytes."""
-        beside = (0 if part is None else len(part) for part in (self.blocks, self.details))
-        return utf8_size(self.content) + sum(beside)
+        size = utf8_size(self.content)
+        if self.blocks is not None:
+            size += len(self.blocks)
+        return size if self.details is None else size + len(self.details)
 
     @property
     def buffers(self) -> list[Sized]:
@@ -52,9 +54,9 @@ class Answer(msgspec.Struct, frozen=True):
 
 def utf8_size(text: str | QuotedText) -> int:
     """Its bytes in UTF-8."""
-    if isinstance(text, QuotedText):
-        return text.size
-    return len(text) if text.isascii() else len(text.encode())
+    if type(text) is str and text.isascii():
+        return len(text)
+    return text.size if isinstance(text, QuotedText) else len(text.encode())
 
 
 class Update(msgspec.Struct, frozen=True):

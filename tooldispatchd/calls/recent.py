@@ -33,18 +33,36 @@ class RecentCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_o
     detail: str | None = None
 
 
+class RecentCaller(msgspec.Struct, frozen=True):
+    """Whose calls they are, one for each session: the fields of `RecentCall` that all of them share."""
+
+    session: int
+    profile: str
+    agent: str | None
+    program: str | None
+    pid: int | None
+    parent: int | None
+    root: int | None
+
+
+_Noted = tuple[RecentCaller, str, str, str | None, str | None, float, float, str, str | None]
+
+
 class RecentCalls:
-    """At most `MAX_CALLS` of them, the latest ones."""
+    """At most `MAX_CALLS` of them, the latest ones; each becomes a `RecentCall` when somebody looks."""
 
     def __init__(self) -> None:
-        self._calls: Final[deque[RecentCall]] = deque(maxlen=MAX_CALLS)
-
-    def note(self, call: RecentCall) -> None:
-        """This one has ended."""
-        self._calls.append(call)
+        self._calls: Final[deque[_Noted]] = deque(maxlen=MAX_CALLS)
+        self.note: Final = self._calls.append
+        """Take the values of one, in the order of `_FIELDS`; called for each call that ends."""
 
     def since(self, now: float) -> list[RecentCall]:
         """Those of the last `KEPT_S` seconds, the oldest first; `now` in seconds since 1970."""
-        while self._calls and self._calls[0].ended_at < now - KEPT_S:
-            self._calls.popleft()
-        return list(self._calls)
+        return [
+            msgspec.convert(dict(zip(_FIELDS, noted[1:], strict=True)) | msgspec.structs.asdict(noted[0]), RecentCall)
+            for noted in self._calls
+            if noted[5] >= now - KEPT_S
+        ]
+
+
+_FIELDS: Final = ("id", "tool", "kind", "provider", "ended_at", "took_s", "outcome", "detail")

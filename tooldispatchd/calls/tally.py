@@ -4,7 +4,7 @@ A tool that is answered in the moment it comes is counted and not timed: reading
 these calls. Counts last as long as the daemon; they are read while it runs, and never reset.
 """
 
-import math
+from bisect import bisect_left
 from typing import Final, Protocol
 
 import msgspec
@@ -39,10 +39,8 @@ class Durations:
 
     def add(self, seconds: float) -> None:
         """Count one."""
-        mantissa, exponent = math.frexp(seconds)
-        # A bound is the last of its own bucket.
-        place = exponent - _FIRST - (mantissa == 0.5)
-        self.counts[0 if seconds <= 0.0 else min(max(place, 0), len(BOUNDS_S))] += 1
+        # Those that are the same as a bound are the last of its own bucket.
+        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
         self.total_s += seconds
         self.longest_s = max(self.longest_s, seconds)
 
@@ -91,13 +89,14 @@ class ToolTally:
         self.at_once = 0
         self.ended: Final[dict[str, Durations]] = {}
 
-    def note(self, outcome: Outcome, took_s: float) -> None:
-        """A call has ended so."""
+    def note(self, outcome: Outcome, took_s: float) -> str:
+        """A call has ended so; the word for it."""
         word = outcome_word(outcome)
         durations = self.ended.get(word)
         if durations is None:
             durations = self.ended[word] = Durations()
         durations.add(took_s)
+        return word
 
     def counts(self) -> dict[str, int]:
         """How many calls ended so, by outcome."""

@@ -22,8 +22,8 @@ from typing import Final
 
 import trio
 
-from tooldispatchd.agent.calls.call import Step
 from tooldispatchd.agent.calls.spool import MakeDirectory
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.programs.programs import ProgramBounds
 from tooldispatchd.agent.runtime import PythonPlanner, RestPlanner

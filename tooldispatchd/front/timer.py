@@ -60,7 +60,8 @@ class TimerLine:
         self._last = when
         self._waiting[item] = when
         if not self._is_armed:
-            self._arm(when)
+            self._is_armed = True
+            self._timer.add(when, self)
         return True
 
     def drop(self, item: Expiring) -> None:
@@ -69,19 +70,15 @@ class TimerLine:
 
     def expire(self) -> None:
         """Look at the first of them, which may have come later than the one that this was set for."""
-        self._is_armed = False
         now = trio.current_time()
         while self._waiting:
             item, when = next(iter(self._waiting.items()))
             if when > now:
-                self._arm(when)
+                self._timer.add(when, self)
                 return
             del self._waiting[item]
             self._timer.fire(item)
-
-    def _arm(self, when: float) -> None:
-        self._is_armed = True
-        self._timer.add(when, self)
+        self._is_armed = False
 
 
 class Timer:

@@ -263,7 +263,11 @@ class SessionMachine:
     ) -> None:
         """The one answer to a call in flight; a second is a defect and raises `KeyError`."""
         form = self.live.pop(call_id)
-        if not self.is_gone:
+        if self.is_gone:
+            return
+        if form is Form.PLAIN and beside is NOTHING_BESIDE and type(content) is str:
+            self.outgoing.append(ToolResp(call_id, content, is_error, fault, self.agent))
+        else:
             answer = _answer(form, call_id, content, is_error=is_error, fault=fault, agent=self.agent, beside=beside)
             self.outgoing.append(answer)
 

@@ -21,7 +21,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import ANOTHER_USER, OWN_USER, Agent, open_runtime
 from tests.fuzz.plans import DEAD, TaskPlan, WaitingPlan
-from tooldispatchd.agent.calls.call import Call, CallContext, Step
+from tooldispatchd.agent.calls.call import Call, CallContext
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps.caching import ToolIdentity
 from tooldispatchd.agent.steps.governing import governed

@@ -10,7 +10,8 @@ from msgspec import Raw
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.agent.fakes import PATIENCE_S, Agent, HeldPlan, Ledger, code_of, open_runtime, small_catalog
-from tooldispatchd.agent.calls.call import Call, Step
+from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps.governing import governed
 from tooldispatchd.calls.outcome import Answer, Outcome

@@ -22,6 +22,7 @@ from tooldispatchd.agent.calls.checking import Checking, Now, Reader
 from tooldispatchd.agent.calls.sessionchannel import Hearer, Lookup, SessionCalls, SessionChannel, UpdateFilter
 from tooldispatchd.agent.calls.spool import Spool
 from tooldispatchd.agent.calls.starter import Starter
+from tooldispatchd.agent.calls.step import OWN_PLACE, READ, Step
 from tooldispatchd.agent.faults import CANCELLED, queue_full
 from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.lineage import CallAbove, Lineage, RootUsage
@@ -48,102 +49,46 @@ from tooldispatchd.wire.messages import CallMeta
 LARGE_BYTES: Final = 64 * 1024
 
 
-class Step:
-    """One thing that happens to a call around its tool. It belongs to a plan, and so to many calls."""
-
-    __slots__ = ("order",)
-    name = ""  # of what a call waits for in it, where there are several
-
-    def __init__(self, order: StepOrder) -> None:
-        self.order: Final = order
-
-    def take(self, call: "Call") -> Outcome | Waits | None:
-        """On the way to the tool: None where the call goes on; an outcome, which stands in the tool's place."""
-
-    def give(self, call: "Call", outcome: Outcome) -> Outcome | Waits | None:
-        """On the way back, unless the call is ended early: None where the outcome stays as it is; another one."""
-
-    def leave(self, call: "Call", outcome: Outcome) -> None:
-        """The call has ended so, or takes the step anew; called once for each time that it took it, or waited in it."""
-
-    def update(self, update: Update) -> Update:
-        """What its agent is told of how far the call is."""
-        return update
-
-
-class _OwnPlace(Step):
-    """A place among the calls of its agent; a stage of a chain has that of its chain."""
-
-    __slots__ = ()
-
-    def take(self, call: "Call") -> Fault | Literal[Waits.WAITS] | None:
-        if call.request is not call:
-            return None
-        verdict = call.context.places.enter(call)
-        if verdict is GateVerdict.IN:
-            return None
-        return WAITS if verdict is GateVerdict.WAIT else queue_full("agent")
-
-    def leave(self, call: "Call", _outcome: Outcome) -> None:
-        if call.request is call:
-            for following in call.context.places.leave(call):
-                call.context.starter.start(following)
-
-
-class _Read(Step):
-    """The input is decoded and checked: here where it is light, else by a checker."""
-
-    __slots__ = ()
-
-    def take(self, call: "Call") -> Fault | Waits | None:
-        raw, plan = call.input, call.plan
-        assert plan is not None
-        if raw is not None and not plan.read.is_light(raw):
-            assert isinstance(raw, Raw)
-            return call.aside(partial(self._check, call, plan.read, raw), limit_s=plan.limit_s)
-        return self.read_light(call) or call.was_read()
-
-    @staticmethod
-    def read_light(call: "Call") -> Fault | None:
-        """Read an input that is light, unless it was read; why it is refused."""
-        if call.input is None:
-            return None
-        assert call.plan is not None
-        line = call.plan.read.line(call.input, call.dropped)
-        if isinstance(line, Fault):
-            return line
-        call.line, call.input = line, None
-        return None
-
-    @staticmethod
-    async def _check(call: "Call", read: Reader, raw: Raw) -> Fault | None:
-        line = await call.context.checking.read(read, raw, call.dropped, turns=call.context.turns)
-        if isinstance(line, Fault):
-            return line
-        call.line, call.input = line, None
-        return call.was_read()
-
-
-READ: Final = _Read(StepOrder.READ)
-OWN_PLACE: Final = _OwnPlace(StepOrder.OWN_PLACE)
-
-
 class Plan:
     """One tool as a session offers and calls it: what every kind of tool has.
 
     `kind` is how the tool runs and `provider` what runs it, for `meta`. `now(raw)` answers at once with the content or
     a fault, or says that the call is too heavy for that; it is None for a tool that must wait. One that has it has a
     `tally`, in which those calls are counted. `steps` are what a call that waits goes through, in their order. A tool
-    that only looks at the session's own calls `takes_place` of no other. `gives_json` says that its answers are JSON,
+    that only looks at the session's own calls `takes_place` of no other. It `is_plain` where it takes a request as it
+    stands. `gives_json` says that its answers are JSON,
     by its own type. One that `starts_agents` may start an agent with a channel of its own, itself or in a chain. Each
     call of one that is `in_background` becomes a job; of one that `may_ask_for_job` those whose input asks for it.
     """
 
     # fmt: off
     __slots__ = (
-        "as_shown", "definition", "filter_updates", "gives", "gives_json", "in_background", "is_read_first", "kind",
-        "leaves", "limit_s", "may_ask_for_job", "name", "now", "offered", "provider", "read", "reads_again", "rendered",
-        "starts_agents", "steps", "takes", "takes_place", "tally", "tells_end", "tells_updates",
+        "as_shown",
+        "definition",
+        "filter_updates",
+        "gives",
+        "gives_json",
+        "in_background",
+        "is_plain",
+        "is_read_first",
+        "kind",
+        "leaves",
+        "limit_s",
+        "may_ask_for_job",
+        "name",
+        "now",
+        "offered",
+        "provider",
+        "read",
+        "reads_again",
+        "rendered",
+        "starts_agents",
+        "steps",
+        "takes",
+        "takes_place",
+        "tally",
+        "tells_end",
+        "tells_updates",
     )
     # fmt: on
 
@@ -154,7 +99,7 @@ class Plan:
         # Its entries in lists of tools and what they could not say, by form and name.
         self.rendered: dict[tuple[str, str], tuple[Raw, tuple[str, ...]]] = {}
         self.kind, self.provider = kind, provider or kind
-        self.takes_place = self.gives_json = True
+        self.takes_place = self.gives_json = self.is_plain = True
         self.starts_agents = self.in_background = self.may_ask_for_job = False
         self.limit_s, self.read = limit_s, read
         self.now: Now | None = None

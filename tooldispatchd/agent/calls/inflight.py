@@ -16,8 +16,9 @@ from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall, agent_call
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
-from tooldispatchd.agent.calls.call import READ, Call, CallContext, CallSession, Plan
+from tooldispatchd.agent.calls.call import Call, CallContext, CallSession, Plan
 from tooldispatchd.agent.calls.sessionchannel import SessionChannel
+from tooldispatchd.agent.calls.step import READ
 from tooldispatchd.agent.calls.unpacking import asks_for_job
 from tooldispatchd.agent.faults import (
     CANCELLED,
@@ -46,12 +47,14 @@ from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.catalog.workspaces import Workspace
 from tooldispatchd.children.grace import LAST_S
 from tooldispatchd.wire.faults import Code, Fault
-from tooldispatchd.wire.messages import Request, ToolUpdate
+from tooldispatchd.wire.messages import Request, ShortReq, ToolUpdate
 from tooldispatchd.wire.questions import Questions
-from tooldispatchd.wire.session import SessionMachine, body_of
+from tooldispatchd.wire.session import SessionMachine
 
 # An answer below this is about as large as the fault that would stand in its place.
 NOTABLE_BYTES: Final = 1024
+# An input below this weighs no more than its call itself, of which there is a bound.
+SMALL_BYTES: Final = 1024
 # As many calls are ended in three milliseconds.
 STOPS: Final = 64
 # Faults of a request that no tool was found for.
@@ -187,19 +190,22 @@ class InFlight:
 
     # --- requests ---
 
-    def take(self, request: Request, plan: Plan | None) -> None:
+    def take(self, request: Request, body: ShortReq, plan: Plan | None) -> None:
         """Begin a call that the machine has let in; `plan` is None where its server is still starting."""
-        body = body_of(request)
         call = agent_call(self, self._context, body)
-        refusal = self._refusal(call, plan, in_background=bool(body.background))
-        if refusal is None and (body.background or (plan is not None and plan.in_background)):
-            refusal = self._make_job(call)
-        if refusal is not None:
-            self._session.refuse_request(request, refusal.ran(may_have=False), plan)
-            return
+        if plan is None or not (plan.takes_place and plan.is_plain) or body.background or call.bytes_in > SMALL_BYTES:
+            refusal = self._refusal(call, plan, in_background=bool(body.background))
+            if refusal is None and (body.background or (plan is not None and plan.in_background)):
+                refusal = self._make_job(call)
+            if refusal is not None:
+                self._session.refuse_request(request, refusal.ran(may_have=False), plan)
+                return
+            self._count_bytes(call.bytes_in)
         self._machine.start(request)
-        self._calls[call.key] = call
-        self._count_bytes(call.bytes_in)
+        self._calls[call.id] = call
+        if plan is not None and self._order is None:
+            self._admit(call, plan)
+            return
         has_order = self._order is not None and (plan is None or plan.takes_place)
         verdict = self._order.ask(call) if self._order is not None and has_order else OrderVerdict.START
         if verdict is OrderVerdict.START:
@@ -272,8 +278,9 @@ class InFlight:
         return None if share.has_room(size) else share.fault
 
     def _count_bytes(self, size: int) -> None:
-        self._account.bytes_in_flight += size
-        self._channel.share.add(size)
+        if abs(size) > SMALL_BYTES:
+            self._account.bytes_in_flight += size
+            self._channel.share.add(size)
 
     def reroute(self) -> None:
         """A server has answered or failed: what waited for it may go on."""
@@ -299,7 +306,7 @@ class InFlight:
             # Its server had to say first what it is.
             call.finish(refusal)
         else:
-            call.queued_at = trio.current_time()
+            call.queued_at = call.started_at if call.state is CallState.NEW else trio.current_time()
             self._go_on(call, AgentCall.advance)
 
     def was_read(self, call: AgentCall) -> Fault | None:
@@ -452,8 +459,10 @@ class InFlight:
     def ended(self, call: AgentCall) -> None:
         """Answer the call, or let its job be done, and give its places back; the session may have waited for it."""
         del self._calls[call.key]
-        self._to_stop.pop(call, None)
-        self._count_bytes(-call.bytes_in)
+        if self._to_stop:
+            self._to_stop.pop(call, None)
+        if call.bytes_in > SMALL_BYTES:
+            self._count_bytes(-call.bytes_in)
         # The answer to a job may end another call that waits for it, and with that one the session.
         context, outcome = self._context, call.outcome
         assert outcome is not None
@@ -464,9 +473,22 @@ class InFlight:
             call.leave_steps(outcome)
             for each in () if self._order is None else self._order.leave(call):
                 context.starter.start(each)
-        self._session.settle()
+        if not self._machine.accepts:
+            self._session.settle()
 
     def _answer(self, call: AgentCall, outcome: Outcome) -> None:
+        """Tell how the call ended; at once where its agent wants nothing but an answer, and nobody else hears of it."""
+        if isinstance(outcome, Answer) and self._machine.is_quick and call.asked_kind is None and call.job is None:
+            size = outcome.size
+            if size <= NOTABLE_BYTES or self._channel.crowding(size) is None:
+                self._session.note_end(call, outcome, trio.current_time() - call.started_at, call.plan)
+                self._machine.answer(call.id, outcome.content, is_error=outcome.is_error, fault=False)
+                if size > NOTABLE_BYTES:
+                    self._channel.has_answered(size)
+                return
+        self._answer_in_full(call, outcome)
+
+    def _answer_in_full(self, call: AgentCall, outcome: Outcome) -> None:
         if isinstance(outcome, Fault):
             outcome = without_secrets(outcome, self._masker)
             # For some no tool was found; and a session's refusal is one fault for all that wait for a server.

@@ -20,9 +20,10 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import Call, Plan, Step
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader, compile_now, unread
 from tooldispatchd.agent.calls.innercall import InnerCall
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.faults import CANCELLED, no_workspace
 from tooldispatchd.agent.programs.confining import program_of_agent, program_of_tool
 from tooldispatchd.agent.programs.programs import Lent, Program
@@ -453,6 +454,7 @@ def in_mode(plan: Plan, tool: DeclaredTool) -> Plan:
     """The plan of a declared tool, whose calls become jobs where its table, or an input, says so."""
     if tool.spec.mode is not None:
         plan.in_background = tool.spec.mode == "background"
+        plan.is_plain = not plan.in_background
         plan.may_ask_for_job = not plan.in_background
         plan.now = None
     return plan

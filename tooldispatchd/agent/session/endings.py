@@ -11,8 +11,8 @@ from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit
 from tooldispatchd.calls.outcome import Outcome, log_fields
-from tooldispatchd.calls.recent import RecentCall
-from tooldispatchd.calls.tally import LastFault, outcome_word
+from tooldispatchd.calls.recent import RecentCaller
+from tooldispatchd.calls.tally import LastFault
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.session import SessionMachine
 
@@ -29,21 +29,30 @@ class EndingSession(Protocol):
     lineage: Lineage | None
     visitor: Visitor
     audit: SessionAudit | None
+    as_caller: RecentCaller | None
+    """As its calls are told of when they have ended, once one has."""
 
 
 def note_ended(
     session: EndingSession, state: DaemonState, call: AuditedCall, outcome: Outcome, *, took_s: float, plan: Plan | None
 ) -> None:
     """A request was answered, after so long; `plan` is None where no tool was found for it."""
-    detail = None
-    state.tallies.of(plan).note(outcome, took_s)
+    detail, now = None, time()
     if isinstance(outcome, Fault):
         detail, number, agent = outcome.detail[:SHOWN_DETAIL], session.number, session.machine.agent
-        fault = LastFault(round(time(), 3), call.name[:SHOWN_NAME], outcome.code.value, detail, number, agent)
+        fault = LastFault(round(now, 3), call.name[:SHOWN_NAME], outcome.code.value, detail, number, agent)
         state.tallies.last_fault = fault
+    kind = provider = None
+    tally = state.tallies.none
+    if plan is not None:
+        kind, provider = plan.kind, plan.provider
+        tally = plan.tally = plan.tally or state.tallies.of(plan)
+    word = tally.note(outcome, took_s)
     # Whether anybody hears of single calls makes no difference: one that was answered in its moment is not kept.
     if plan is None or plan.now is None or isinstance(call, AgentCall):
-        state.recent.note(_recent(session, call, outcome, detail, took_s=took_s, plan=plan))
+        caller = session.as_caller = session.as_caller or _caller(session)
+        # Whatever its agent called it.
+        state.recent.note((caller, call.id, call.name[:SHOWN_NAME], kind, provider, now, took_s, word, detail))
     if session.audit is not None:
         session.audit.note(call, outcome, took_s, plan)
 
@@ -54,25 +63,14 @@ def fields_of(call: AuditedCall, outcome: Outcome, *, took_s: float, plan: Plan 
     return {"id": call.id, "tool": call.name, **server, **log_fields(outcome), "took_s": round(took_s, 6)}
 
 
-def _recent(
-    session: EndingSession, call: AuditedCall, outcome: Outcome, detail: str | None, *, took_s: float, plan: Plan | None
-) -> RecentCall:
+def _caller(session: EndingSession) -> RecentCaller:
     lineage = session.lineage
-    return RecentCall(
+    return RecentCaller(
         session=session.number,
-        id=call.id,
-        # Whatever its agent called it.
-        tool=call.name[:SHOWN_NAME],
-        ended_at=time(),
-        took_s=took_s,
-        outcome=outcome_word(outcome),
         profile=session.profile,
         agent=session.machine.agent,
         program=session.visitor.command,
         pid=session.visitor.pid,
-        detail=detail,
-        kind=None if plan is None else plan.kind,
-        provider=None if plan is None else plan.provider,
         parent=None if lineage is None else lineage.parent,
         root=None if lineage is None else lineage.account.number,
     )

@@ -37,6 +37,7 @@ from tooldispatchd.agent.tools.searching import CallPlan
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.order import group_size
 from tooldispatchd.calls.outcome import Answer, Outcome
+from tooldispatchd.calls.recent import RecentCaller
 from tooldispatchd.calls.refusals import is_logged
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
@@ -48,39 +49,14 @@ from tooldispatchd.wire.session import DUPLICATE, Event, SessionMachine, State, 
 
 
 class Session:
+    # fmt: off
     __slots__ = (
-        "_channel",
-        "_formers",
-        "_has_opened",
-        "_is_forced",
-        "_is_logged",
-        "_is_searched",
-        "_list_sender",
-        "_log",
-        "_next",
-        "_offering",
-        "_order",
-        "_questions",
-        "_runtime",
-        "_spec",
-        "_tree",
-        "_warned",
-        "answered",
-        "audit",
-        "events",
-        "farewell",
-        "faults",
-        "has_jobs",
-        "in_flight",
-        "lineage",
-        "machine",
-        "number",
-        "opened_at",
-        "profile",
-        "toolset",
-        "visitor",
-        "workspace",
+        "_channel", "_formers", "_has_opened", "_is_forced", "_is_logged", "_is_searched", "_list_sender", "_log",
+        "_next", "_offering", "_order", "_questions", "_runtime", "_spec", "_tree", "_warned", "answered",
+        "as_caller", "audit", "events", "farewell", "faults", "has_jobs", "in_flight", "lineage", "machine", "number",
+        "opened_at", "profile", "toolset", "visitor", "workspace",
     )
+    # fmt: on
 
     def __init__(
         self,
@@ -98,6 +74,7 @@ class Session:
         self.lineage = lineage
         self.events: Events | None = None
         self.audit: SessionAudit | None = None
+        self.as_caller: RecentCaller | None = None
         self.profile = profile.name
         self.workspace = workspace
         self.answered = self.faults = 0
@@ -300,17 +277,20 @@ class Session:
         machine = self.machine
         body: ShortReq = request.msg if type(request) is NestedReq else request  # type: ignore[assignment]  # it is one
         plan = self._offering.plans.get(body.name)
-        now = None if plan is None else plan.now
         if (
-            now is None
-            or not machine.is_quick
+            plan is None
+            or not (machine.is_quick and plan.is_plain)
             or body.background
             or body.content
             or body.max_bytes
             or body.max_tokens
             or body.id in machine.live
         ):
-            self._request_slowly(request, plan, line=line)
+            self._request_slowly(request, body, plan, line=line)
+            return
+        now = plan.now
+        if now is None:
+            self._calls().take(request, body, plan)
             return
         try:
             content = now(body.input)
@@ -321,30 +301,30 @@ class Session:
             plan.tally.at_once += 1  # type: ignore[union-attr]  # a plan with `now` has one
             machine.reply(request, content, is_error=False)
         elif content is HEAVY:
-            self._calls().take(request, plan)
+            self._calls().take(request, body, plan)
         else:
             self.refuse_request(request, ran_at_once(content), plan)  # type: ignore[arg-type]  # it is no str
 
-    def _request_slowly(self, request: Request, plan: Plan | None, *, line: int) -> None:
-        is_duplicate = body_of(request).id in self.machine.live
+    def _request_slowly(self, request: Request, body: ShortReq, plan: Plan | None, *, line: int) -> None:
+        is_duplicate = body.id in self.machine.live
         if not self.machine.is_taken(request, line=line):
             # A duplicate id gets a line of its own: the answer belongs to the first request.
             if not is_duplicate:
-                self.note_end(body_of(request), self.machine.refusal or DRAINING)
+                self.note_end(body, self.machine.refusal or DRAINING)
             elif self.audit is not None:
-                self.audit.note(body_of(request), DUPLICATE)
+                self.audit.note(body, DUPLICATE)
             return
-        if body_of(request).background and not self.has_jobs:
+        if body.background and not self.has_jobs:
             self.refuse_request(request, NO_JOBS)
             return
         if plan is None:
-            found = self.find(body_of(request).name)
+            found = self.find(body.name)
             if isinstance(found, Fault):
                 self.refuse_request(request, found if found.code in NO_TOOL else found.ran(may_have=False))
                 return
             plan = found if isinstance(found, Plan) else None
         if isinstance(plan, CallPlan):
-            if (fault := unpack(body_of(request))) is not None:
+            if (fault := unpack(body)) is not None:
                 self.refuse_request(request, fault.ran(may_have=False))
             else:
                 self.request(request, line=line)
@@ -353,11 +333,11 @@ class Session:
             self.refuse_request(request, NO_JOBS, plan)
             return
         may_be_now = self.in_flight is None or self.in_flight.may_answer_now
-        if plan is not None and plan.now is not None and may_be_now and not body_of(request).has_bound:
+        if plan is not None and plan.now is not None and may_be_now and not body.has_bound:
             part_bytes = self._runtime.setup.limits.part_bytes
             if answer_at_once(self, self._channel, request, plan, part_bytes=part_bytes, calls=self._calls):
                 return
-        self._calls().take(request, plan)
+        self._calls().take(request, body, plan)
 
     def refuse_request(self, request: Request, fault: Fault, plan: Plan | None = None) -> None:
         """Answer a request that becomes no call with why."""

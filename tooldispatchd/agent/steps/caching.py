@@ -20,7 +20,8 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import Call, Step
+from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.steps.trying import has_failed
 from tooldispatchd.calls.answercache import AnswerCache, CachedAnswer, CallLookup
 from tooldispatchd.calls.canonical import canonical, in_order

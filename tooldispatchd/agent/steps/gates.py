@@ -7,7 +7,8 @@ from typing import Literal
 
 import trio
 
-from tooldispatchd.agent.calls.call import Call, CallContext, Step
+from tooldispatchd.agent.calls.call import Call, CallContext
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.faults import queue_full, rate_limited
 from tooldispatchd.calls.gate import UNBOUNDED, Gate, GateVerdict, Priority
 from tooldispatchd.calls.outcome import Outcome

@@ -2,8 +2,9 @@
 
 from functools import cache
 
-from tooldispatchd.agent.calls.call import Plan, Step
+from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.calls.plans import CommandPlan
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.steps.caching import CacheStep, ToolIdentity, digest_of
 from tooldispatchd.agent.steps.sizes import UNSTATED_SIZE

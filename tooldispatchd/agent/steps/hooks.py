@@ -18,9 +18,10 @@ import trio
 from msgspec import UNSET, Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
-from tooldispatchd.agent.calls.call import Call, Plan, Step
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
 from tooldispatchd.agent.calls.innercall import InnerCall
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.log import Log
 from tooldispatchd.calls.hooks import (
     HookAnswer,

@@ -5,7 +5,8 @@ from functools import partial
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from tooldispatchd.agent.calls.call import Call, CallContext, Step
+from tooldispatchd.agent.calls.call import Call, CallContext
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.steps.gates import Exclusives, ExclusiveStep, GateStep, KeyOf, queue_of, workspace_of
 from tooldispatchd.agent.steps.redaction import RedactStep
 from tooldispatchd.agent.steps.rules import ApprovalStep, WhenStep

@@ -6,7 +6,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.call import Call, Step
+from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.steps.asides import aside_with
 from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.calls.stages import StepOrder, Waits

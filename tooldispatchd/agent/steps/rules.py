@@ -6,7 +6,8 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.agent.calls.call import Call, Step
+from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.steps.approval import approve
 from tooldispatchd.agent.steps.hooks import json_input
 from tooldispatchd.calls.hooks import refused

@@ -14,8 +14,9 @@ import msgspec
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
-from tooldispatchd.agent.calls.call import Call, Step
+from tooldispatchd.agent.calls.call import Call
 from tooldispatchd.agent.calls.spool import NO_ROOM, new_handle
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.steps.asides import aside_with
 from tooldispatchd.agent.steps.shortening import ShortenedText, ShorteningJob, shorten
 from tooldispatchd.calls.content import given_bytes, of_text

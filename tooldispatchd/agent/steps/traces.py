@@ -21,7 +21,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from tooldispatchd.agent.calls.call import Call, Step
+from tooldispatchd.agent.calls.call import Call
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.log import Log
 from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.calls.stages import StepOrder

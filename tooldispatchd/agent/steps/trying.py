@@ -6,8 +6,9 @@ from weakref import WeakSet
 
 import trio
 
-from tooldispatchd.agent.calls.call import Call, Step
+from tooldispatchd.agent.calls.call import Call
 from tooldispatchd.agent.calls.sessionchannel import Hearer
+from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.faults import resting
 from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.calls.breaker import Breaker, BreakerState

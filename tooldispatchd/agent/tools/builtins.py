@@ -14,8 +14,9 @@ import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
-from tooldispatchd.agent.calls.call import READ, Call, Plan
+from tooldispatchd.agent.calls.call import Call, Plan
 from tooldispatchd.agent.calls.checking import Reader
+from tooldispatchd.agent.calls.step import READ
 from tooldispatchd.agent.faults import CANCELLED, SHOWN_NAME, queue_full
 from tooldispatchd.agent.steps.sizes import exceeded_window
 from tooldispatchd.calls.content import given_bytes

@@ -202,6 +202,7 @@ class CallPlan(Plan):
         description = "Call a tool by its name; the answer is that tool's own."
         offered = Offered(name=CALL_TOOL, description=description, input_schema=_CALLED)
         super().__init__(offered, kind=KIND, limit_s=limit_s, read=Reader(ACCEPT, missing={}, wrapped=False))
+        self.is_plain = False
 
     def start(self, call: Call) -> None:
         """Refuse."""

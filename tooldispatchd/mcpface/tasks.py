@@ -22,8 +22,8 @@ from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of, r
 from tooldispatchd.mcpface.jsonrpc import INTERNAL, UNREADABLE, WRONG_PARAMS, is_object
 from tooldispatchd.mcpface.revisions import RELATED_TASK, TASKS_EXTENSION, ClientOffer
 
-# Who waits longer than that for an answer does better to ask for it later.
-PROMOTED_S: Final = 10.0
+# Before an answer over HTTP becomes a stream (5 s), and within the 10 s that an impatient client waits.
+PROMOTED_S: Final = 4.0
 POLL_MS: Final = 1000
 # A day: as long as `job_wait` waits.
 WAIT_S: Final = 86_400

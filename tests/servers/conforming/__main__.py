@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from tests.servers.conforming import resources
+from tests.servers.conforming import jobs, resources  # noqa: F401  # its tools are offered by being imported
 from tests.servers.conforming.channel import (
     META,
     Message,

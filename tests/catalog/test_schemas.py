@@ -87,7 +87,10 @@ def test_a_long_message_is_cut() -> None:
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        ({"type": "nope"}, "at /type: \"nope\" is not valid under any of the schemas listed in the 'anyOf' keyword"),
+        (
+            {"type": "nope"},
+            'at /type: "nope" is not one of "array", "boolean", "integer", "null", "number", "object" or "string"',
+        ),
         ({"properties": 3}, 'at /properties: 3 is not of type "object"'),
         (
             {"$ref": "https://example.com/s"},
@@ -242,7 +245,6 @@ TREE: dict[str, object] = {
         **EXPR["$defs"],  # type: ignore[dict-item]
     },
 }
-NO_OPTION = "is not valid under any of the schemas listed in the 'anyOf' keyword"
 
 
 def left(depth: int) -> object:
@@ -257,31 +259,30 @@ def left(depth: int) -> object:
     [
         ({"l": {"r": {"size": "big"}}}, Violation("/l/r/size", '"big" is not of type "integer"')),
         ({"l": None, "r": {"l": {"sise": 1}}}, Violation("/r/l", 'unexpected: "sise"')),
-        ({"l": {"l": 1}}, Violation("/l/l", f"1 {NO_OPTION}")),
-        ({"l": {"of": left(2)}}, Violation("/l/of", f'{{"l":{{"l":"x"}}}} {NO_OPTION}')),
+        ({"l": {"l": 1}}, Violation("/l/l", '1 is not of types "object", "null"')),
+        ({"l": {"of": left(2)}}, Violation("/l/of/l/l", '"x" is not of types "object", "number"')),
         ([1], Violation("", '[1] is not of type "object"')),
     ],
 )
-def test_a_recursive_value_is_explained_down_to_the_union_that_has_several_alternatives(
+def test_a_recursive_value_is_explained_down_to_what_is_wrong_in_the_alternative_that_fits(
     value: object, violation: Violation
 ) -> None:
     assert compile_check(TREE).violations(value) == [violation]
 
 
-@pytest.mark.parametrize("schema", [EXPR, TREE])
-@pytest.mark.parametrize("depth", [16, 900])
-def test_a_value_too_deep_to_be_walked_to_its_end_is_blamed_where_the_walk_ended(
-    schema: dict[str, object], depth: int
-) -> None:
+@pytest.mark.parametrize(("schema", "kind"), [(EXPR, "number"), (TREE, "null")])
+def test_a_deep_value_is_explained_within_its_bounds(schema: dict[str, object], kind: str) -> None:
     # Explained by all alternatives of all alternatives, this never ends.
-    (violation,) = compile_check(schema).violations(left(depth))
-    assert set(violation.path.split("/")) <= {"", "l"}
-    assert "is not valid" in violation.message
+    check = compile_check(schema)
+    assert check.violations(left(8)) == [Violation("/l" * 8, f'"x" is not of types "object", "{kind}"')]
+    for depth in (16, 900):
+        (violation,) = check.violations(left(depth))
+        assert set(violation.path.split("/")) <= {"", "l"}
 
 
 def test_a_long_list_of_unions_is_explained_by_its_first_wrong_item() -> None:
     check = compile_check({"items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}})
-    assert check.violations([1] * 99 + ["x"]) == [Violation("/99", f'"x" {NO_OPTION}')]
+    assert check.violations([1] * 99 + ["x"]) == [Violation("/99", '"x" is not of types "integer", "null"')]
 
 
 @pytest.mark.parametrize("keyword", ["allOf", "oneOf"])

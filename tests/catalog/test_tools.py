@@ -218,8 +218,8 @@ TYPE = ("tools", "t", "type")
             [
                 Problem(
                     ("tools", "t", "input_schema"),
-                    "cannot use this schema: at /type: 3 is not valid under any of the schemas listed in the 'anyOf'"
-                    " keyword",
+                    'cannot use this schema: at /type: 3 is not one of "array", "boolean", "integer", "null", "number",'
+                    ' "object" or "string"',
                 ),
                 Problem(("tools", "t", "output_schema"), "cannot use this schema: Pointer '/none' does not exist"),
             ],

@@ -255,8 +255,8 @@ input_schema = { type = "strng" }
 """,
         """\
 cannot use t.toml: 1 problem
-t.toml:3: tools.a.input_schema: cannot use this schema: at /type: "strng" is not valid under any of the \
-schemas listed in the 'anyOf' keyword""",
+t.toml:3: tools.a.input_schema: cannot use this schema: at /type: "strng" is not one of "array", \
+"boolean", "integer", "null", "number", "object" or "string\"""",
     ),
     "a schema with a reference to nothing": (
         """\

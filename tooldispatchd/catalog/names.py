@@ -92,8 +92,13 @@ def prefix_taken(wanted: str | None, prefix: str | None) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like `name`, or None; overlong names and known ones past 2,000 are not looked at."""
+    return next(iter(near_names(name, known)), None)
+
+
+def near_names(name: str, known: Iterable[str]) -> list[str]:
+    """List the known names that are like `name`, the likest first, within the bounds of `nearest`."""
     if not name or len(name) > MAX_NAME:
-        return None
+        return []
     matcher: SequenceMatcher[str] = SequenceMatcher(autojunk=False)
     matcher.set_seq2(name.lower())
     likely: list[tuple[float, int, str]] = []
@@ -104,13 +109,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
                 likely.append((-bound, place, other))
     # Only the likeliest are compared in full, which is quadratic in their lengths.
     likely.sort()
-    best, best_likeness = None, LIKENESS
+    compared: list[tuple[float, str]] = []
     for _, _, other in likely[:MAX_COMPARED]:
         matcher.set_seq1(other.lower())
-        likeness = matcher.ratio()
-        if likeness > best_likeness or (best is None and likeness >= LIKENESS):
-            best, best_likeness = other, likeness
-    return best
+        compared.append((matcher.ratio(), other))
+    return [other for likeness, other in sorted(compared, key=lambda one: -one[0]) if likeness >= LIKENESS]
 
 
 def free_name(wanted: str, taken: dict[str, int]) -> str:

@@ -24,7 +24,7 @@ from tooldispatchd.catalog.violations import (
     Compiled,
     IsValid,
     Violation,
-    message_of,
+    explained,
     pointer_of,
     validator_of,
     violations_of,
@@ -232,15 +232,15 @@ def compile_check(schema: dict[str, object] | bool) -> Check:  # noqa: FBT001 - 
     most = 0 if unfolding.multiplies else MAX_EXPLAINED // max(1, unfolding.applied, unfolding.weight // 16)
     branches = unfolding.multiplies or unfolding.has_unions
     try:
-        compiled = Compiled(schema, validator_of(schema), most, branches, unfolding.parts + patterns)
+        compiled = Compiled(schema, validator_of(schema), most, branches, unfolding.parts + patterns, unfolding.applied)
         return Check([schema], compiled, weight=unfolding.weight, patterns=patterns)
     except jsonschema_rs.ValidationError as error:
         elsewhere = _ELSEWHERE.match(error.message)
         if elsewhere is not None:
             raise ExternalReferenceError(cut(elsewhere[1], MAX_MESSAGE)) from error
-        pointer = "".join(f"/{step}" for step in error.instance_path)
-        where = "" if error.instance is None else f"at {cut(pointer, MAX_QUOTED) or 'its root'}: "
-        raise SchemaError(cut(f"{where}{message_of(error)}", MAX_MESSAGE)) from error
+        told = explained(error)[0]
+        where = "" if error.instance is None else f"at {cut(told.path, MAX_QUOTED) or 'its root'}: "
+        raise SchemaError(cut(f"{where}{told.message}", MAX_MESSAGE)) from error
     except ValueError as error:
         raise SchemaError(cut(str(error).partition("\n")[0], MAX_MESSAGE)) from error
     except BaseException as error:

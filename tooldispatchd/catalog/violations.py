@@ -1,18 +1,23 @@
 """What is wrong with a value, in words: all of it where that is cheap, else the one place that is to blame.
 
+Of a union it is told how the value breaks the alternative that fits it best: first one that takes its type, then one
+whose constants it has, then the one that has the least against it.
+
 The validator explains a union by explaining each of its alternatives in full, which is exponential where unions stand
 in one another. Where that could be, the value is walked down instead: at each place a shallow copy of the schema is
-asked, then the children. A union is entered where all but one of its alternatives are null; the place of any other one
-is what is told, as is the place where the walk has asked all that it may.
+asked, then the children, until what is left is small enough to be explained in full. Of a union the first alternative
+is entered that fits but for what is in it. Where none does the place of the union is told, as is the place where the
+walk has asked all that it may.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
 import jsonschema_rs
 import msgspec
 
+from tooldispatchd.catalog.names import near_names
 from tooldispatchd.catalog.patterns import cost_of
 from tooldispatchd.catalog.pointers import at, escape, escape_fragment
 from tooldispatchd.catalog.problems import cut
@@ -21,6 +26,12 @@ MAX_VIOLATIONS: Final = 10
 MAX_MESSAGE: Final = 300
 MAX_QUOTED: Final = 80
 MAX_POINTER: Final = 300
+# Values of an `enum` that are listed; of a longer one those that are nearest.
+MAX_LISTED: Final = 20
+MAX_NEAREST: Final = 5
+MAX_LIST: Final = MAX_LISTED * (MAX_QUOTED + 2) + MAX_MESSAGE
+# As many are looked through in 2 ms.
+MAX_OPTIONS: Final = 600
 # The validator makes all errors at once, those of every alternative too, 10 µs each: where more subschemas than this
 # apply to a value, its first error is told only. 128 take some 1.5 ms.
 MAX_EXPLAINED: Final = 128
@@ -36,6 +47,8 @@ PATTERN_BYTES: Final = 1024 * 1024
 _MASK: Final = "\ue000"
 _RESOURCE: Final = "urn:tooldispatchd:schema"
 _LINEAR: Final = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
+# What has one of these means something else elsewhere.
+_REFERRING: Final = frozenset(("$ref", "$dynamicRef", "$recursiveRef", "$id"))
 _UNIONS: Final = ("anyOf", "oneOf")
 # What asks about the place alone, for itself or through the names and the number of its children.
 _ALONE: Final = frozenset(
@@ -57,6 +70,8 @@ class _Annotation:
         pass
 
 
+_Kinds = jsonschema_rs.ValidationErrorKind
+_Error = jsonschema_rs.ValidationError
 _ANNOTATIONS: Final[dict[str, type]] = {"contentEncoding": _Annotation, "contentMediaType": _Annotation}
 
 IsValid = Callable[[object], bool]
@@ -75,7 +90,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
     One of up to `most` parts is explained in full. A larger one is walked where the schema `branches`, by a union or by
     a recursion that asks several times of one place, and then `parts` of it are compiled to ask about a place.
-    Otherwise the validator's first error is told.
+    Otherwise the validator's first error is told. A value without parts has up to `applied` subschemas against it.
     """
 
     schema: Schema | bool
@@ -83,6 +98,7 @@ class Compiled(msgspec.Struct, frozen=True):
     most: int
     branches: bool
     parts: int
+    applied: int
 
 
 def validator_of(
@@ -118,12 +134,11 @@ def _violations(compiled: Compiled, value: object) -> list[Violation]:
     if _size(value, compiled.most) <= compiled.most:
         return _told(compiled.validator, (), value)
     if compiled.branches:
-        assert isinstance(compiled.schema, dict), "a boolean has no parts"
-        return [] if compiled.validator.is_valid(value) else _Walk(compiled.schema, compiled.parts).blame(value)
+        return [] if compiled.validator.is_valid(value) else _Walk(compiled).blame(value)
     try:
         compiled.validator.validate(value)
     except jsonschema_rs.ValidationError as error:
-        return [_violation(error, ())]
+        return explained(error, ())
     return []
 
 
@@ -145,15 +160,18 @@ class _SpentError(Exception):
 
 
 class _Walk:
-    """One walk down a value that breaks `schema`, of which `parts` have to be compiled to ask about a part of it."""
+    """One walk down a value that breaks the schema, of which `parts` have to be compiled to ask about a part of it."""
 
-    def __init__(self, schema: Schema, parts: int) -> None:
+    def __init__(self, compiled: Compiled) -> None:
+        schema, parts = compiled.schema, compiled.parts
+        assert isinstance(schema, dict), "a boolean has no parts"
         self._root = schema
+        self._most = compiled.most or int(compiled.applied <= MAX_EXPLAINED)
         self._draft: Schema = {"$schema": schema["$schema"]} if "$schema" in schema else {}
         self._parts = parts
         self._left = MAX_WORK
         self._registry: jsonschema_rs.Registry | None = None
-        self._checks: dict[str, IsValid] = {}
+        self._validators: dict[str, jsonschema_rs.Validator] = {}
 
     def blame(self, value: object) -> list[Violation]:
         """What is wrong at the deepest place that can be blamed with what may be asked."""
@@ -163,7 +181,7 @@ class _Walk:
                 place = self._follow(place)
                 if not isinstance(place.schema, dict):
                     break
-                told = self._told_alone(place, place.schema)
+                told = self._told_all(place) if self._is_small(place) else self._told_alone(place)
                 if told:
                     return told
                 inner = chain(_children(place), self._here(place))
@@ -193,13 +211,21 @@ class _Walk:
             place = place._replace(schema=at(self._root, pointer), pointer=pointer)
         return place
 
-    def _told_alone(self, place: _Place, schema: Schema) -> list[Violation]:
-        """What is wrong with the place itself: its children may be anything, but for their names."""
+    def _told_alone(self, place: _Place) -> list[Violation]:
+        """What is wrong with the place itself: its children may be anything, but for their names and constants."""
+        schema = place.schema
+        if not isinstance(schema, dict):
+            return []
         alone = {key: value for key, value in schema.items() if key in _ALONE}
+        named = schema.get("properties")
+        names = named.items() if isinstance(named, dict) else ()
+        constants = {
+            name: {"const": part["const"]} for name, part in names if isinstance(part, dict) and "const" in part
+        }
         if schema.get("additionalProperties") is False and not isinstance(schema.get("patternProperties"), dict):
-            named = schema.get("properties")
-            names = named if isinstance(named, dict) else {}
-            alone |= {"additionalProperties": False, "properties": {name: {} for name in names}}
+            alone |= {"additionalProperties": False, "properties": {name: constants.get(name, {}) for name, _ in names}}
+        elif constants:
+            alone["properties"] = constants
         if schema.get("items") is False:
             first = schema.get("prefixItems")
             alone |= {"items": False, "prefixItems": [True] * len(first) if isinstance(first, list) else [True]}
@@ -211,30 +237,53 @@ class _Walk:
         self._spend(len(value) // 16 if isinstance(value, dict | list) else 0)
         return _told(validator_of({**self._draft, **alone}), place.path, value)
 
+    def _is_small(self, place: _Place) -> bool:
+        """Tell whether all may be told that is wrong with a place: by the whole schema's bound, or by its own size."""
+        size = self._size_of(place)
+        # Of one that refers to others the size is no bound.
+        most = self._most if size == self._parts else max(self._most, MAX_EXPLAINED // size)
+        return _size(place.value, most) <= most
+
+    def _told_all(self, place: _Place) -> list[Violation]:
+        return _told(self._validator(place), place.path, place.value)
+
+    def _size_of(self, place: _Place) -> int:
+        """Count the subschemas of a place, some too many; as many as there are in all where it refers to others."""
+        return min(self._parts, 1 + _size(place.schema, 4 * self._parts, _REFERRING) // 4)
+
     def _is_valid(self, place: _Place) -> bool:
         place = self._follow(place)
-        is_valid = self._checks.get(place.pointer)
-        if is_valid is None:
-            self._spend(self._parts)
-            if self._registry is None:
-                self._registry = jsonschema_rs.Registry([(_RESOURCE, self._root)])
-            # The subschema may refer to any other.
-            schema = {**self._draft, "$ref": f"{_RESOURCE}#{escape_fragment(place.pointer)}"}
-            is_valid = self._checks[place.pointer] = validator_of(schema, self._registry).is_valid
+        validator = self._validator(place)
         self._spend(_size(place.value, self._left))
-        return is_valid(place.value)
+        return validator.is_valid(place.value)
+
+    def _validator(self, place: _Place) -> jsonschema_rs.Validator:
+        validator = self._validators.get(place.pointer)
+        if validator is None:
+            size = self._size_of(place)
+            self._spend(size)
+            if size < self._parts and isinstance(place.schema, dict):
+                validator = validator_of({**self._draft, **place.schema})
+            else:
+                if self._registry is None:
+                    self._registry = jsonschema_rs.Registry([(_RESOURCE, self._root)])
+                # The subschema may refer to any other.
+                schema = {**self._draft, "$ref": f"{_RESOURCE}#{escape_fragment(place.pointer)}"}
+                validator = validator_of(schema, self._registry)
+            self._validators[place.pointer] = validator
+        return validator
 
     def _here(self, place: _Place) -> Iterator[_Place]:
-        """What else must hold at a place: a reference, each of `allOf`, the only alternative to null."""
+        """What else must hold at a place: a reference, each of `allOf`, the first alternative that fits by itself."""
         assert isinstance(place.schema, dict)
         pointer = _local(place.schema.get("$ref"))
         if pointer is not None:
             yield place._replace(schema=at(self._root, pointer), pointer=pointer)
         yield from _listed(place, "allOf")
         for keyword in _UNIONS if isinstance(place.value, dict | list) else ():
-            others = [each for each in _listed(place, keyword) if each.schema != {"type": "null"}]
-            if len(others) == 1:
-                yield others[0]
+            others = [self._follow(each) for each in _listed(place, keyword) if each.schema != {"type": "null"}]
+            fitting = others if len(others) == 1 else [each for each in others if not self._told_alone(each)]
+            yield from fitting[:1]
 
 
 def _children(place: _Place) -> Iterator[_Place]:
@@ -273,8 +322,11 @@ def _local(reference: object) -> str | None:
     return reference[1:]
 
 
-def _size(value: object, enough: int) -> int:
-    """How many parts a value has, counted until there are more than `enough`; a long text is many."""
+def _size(value: object, enough: int, endless: frozenset[str] = frozenset()) -> int:
+    """How many parts a value has, counted until there are more than `enough`; a long text is many.
+
+    One that has an `endless` key somewhere has more.
+    """
     parts = 0
     waiting = [value]
     while waiting and parts <= enough:
@@ -283,7 +335,7 @@ def _size(value: object, enough: int) -> int:
         if isinstance(node, str):
             parts += len(node) // TEXT_OF_A_PART
         elif isinstance(node, dict | list):
-            if len(node) > enough:
+            if len(node) > enough or (endless and isinstance(node, dict) and not endless.isdisjoint(node)):
                 return enough + 1
             waiting.extend(node.values() if isinstance(node, dict) else node)
     return parts
@@ -293,27 +345,101 @@ def _size(value: object, enough: int) -> int:
 
 
 def _told(validator: jsonschema_rs.Validator, path: tuple[str | int, ...], value: object) -> list[Violation]:
-    return [_violation(error, path) for error in islice(validator.iter_errors(value), MAX_VIOLATIONS)]
+    found = (told for error in validator.iter_errors(value) for told in explained(error, path))
+    return list(islice(found, MAX_VIOLATIONS))
 
 
-def _violation(error: jsonschema_rs.ValidationError, path: tuple[str | int, ...]) -> Violation:
-    return Violation(pointer_of([*path, *error.instance_path]), message_of(error))
+def explained(error: _Error, path: tuple[str | int, ...] = ()) -> list[Violation]:
+    """Tell an error in a value at `path`: of a union, how the value breaks the alternative that fits it best."""
+    if isinstance(error.kind, _Kinds.AnyOf | _Kinds.OneOfNotValid):
+        return _of_union(error, error.kind.context, path)
+    return [_violation(error, path, message_of(error))]
 
 
-def message_of(error: jsonschema_rs.ValidationError) -> str:
+def _violation(error: _Error, path: tuple[str | int, ...], message: str) -> Violation:
+    return Violation(pointer_of([*path, *error.instance_path]), message)
+
+
+def _of_union(error: _Error, context: list[list[_Error]], path: tuple[str | int, ...]) -> list[Violation]:
+    """Tell how a value breaks a union; `context` has the errors of each alternative."""
+    here = len(error.instance_path)
+    types = [_wrong_types(errors, here) for errors in context]
+    fitting = [errors for errors, wrong in zip(context, types, strict=True) if not wrong]
+    if not fitting:
+        listed = ", ".join(f'"{kind}"' for kind in dict.fromkeys(chain(*types)))
+        return [_violation(error, path, f"{_quote(error.instance)} is not of type{'s' * (', ' in listed)} {listed}")]
+    choices = [next((each for each in errors if _is_choice(each, here)), None) for errors in fitting]
+    left = [errors for errors, choice in zip(fitting, choices, strict=True) if choice is None]
+    if not left and len(fitting) > 1:
+        wrong = [choice for choice in choices if choice is not None]
+        at_one = [each for each in wrong if each.instance_path == wrong[0].instance_path]
+        options = [option for each in at_one for option in _options(each)]
+        return [_violation(wrong[0], path, _not_one_of(wrong[0].instance, options))]
+    left = left or fitting
+    if len(left) > 1 and (single := [errors[0] for errors in left if len(errors) == 1]):
+        return _joined([told for each in single for told in explained(each, path)])
+    return [told for each in min(left, key=len) for told in explained(each, path)]
+
+
+def _wrong_types(errors: list[_Error], here: int) -> list[str]:
+    """List the types that an alternative has instead of the value's."""
+    return [
+        kind
+        for each in errors
+        if isinstance(each.kind, _Kinds.Type) and len(each.instance_path) == here
+        for kind in each.kind.types
+    ]
+
+
+def _is_choice(error: _Error, here: int) -> bool:
+    """Tell whether an error says that another alternative was chosen: by the value, or by a constant in it."""
+    below = len(error.instance_path) - here
+    if isinstance(error.kind, _Kinds.Enum):
+        return below == 0 or (below == 1 and len(error.kind.options) == 1)
+    return isinstance(error.kind, _Kinds.Constant) and below <= 1
+
+
+def _options(error: _Error) -> list[object]:
+    kind = error.kind
+    if isinstance(kind, _Kinds.Constant):
+        return [kind.expected_value]
+    return list(kind.options) if isinstance(kind, _Kinds.Enum) else []
+
+
+def _joined(told: list[Violation]) -> list[Violation]:
+    """Make one violation of those that are at the first one's place, for alternatives that fit equally well."""
+    path = told[0].path
+    messages = dict.fromkeys(each.message for each in told if each.path == path)
+    return [Violation(path, cut(", or ".join(islice(messages, 3)), MAX_LIST))]
+
+
+def message_of(error: _Error) -> str:
     """An error in words, with no more than 80 characters of the value."""
     kind = error.kind
-    kinds = jsonschema_rs.ValidationErrorKind
-    if isinstance(kind, kinds.AdditionalProperties | kinds.UnevaluatedProperties):
+    if isinstance(kind, _Kinds.AdditionalProperties | _Kinds.UnevaluatedProperties):
         names = ", ".join(f'"{name}"' for name in kind.unexpected[:MAX_VIOLATIONS])
         return f"unexpected: {cut(names, MAX_QUOTED)}"
-    if isinstance(kind, kinds.PropertyNames):
+    if isinstance(kind, _Kinds.PropertyNames):
         # The inner error's value is the property's name.
         return cut(f"property name {_unmasked(kind.error)}", MAX_MESSAGE)
+    if isinstance(kind, _Kinds.Enum):
+        return _not_one_of(error.instance, kind.options)
     return cut(_unmasked(error), MAX_MESSAGE)
 
 
-def _unmasked(error: jsonschema_rs.ValidationError) -> str:
+def _not_one_of(value: object, options: Sequence[object]) -> str:
+    """Say which values there are: all of a few, else those that are most like the value."""
+    shown = [_quote(option) for option in options[:MAX_LISTED]]
+    if len(options) <= MAX_LISTED:
+        listed = f"{', '.join(shown[:-1])} or {shown[-1]}" if len(shown) > 1 else shown[0]
+        return cut(f"{_quote(value)} is not one of {listed}", MAX_LIST)
+    texts = (option for option in options[:MAX_OPTIONS] if isinstance(option, str))
+    near = near_names(value, texts)[:MAX_NEAREST] if isinstance(value, str) else []
+    named = f"the nearest are {', '.join(map(_quote, near))}" if near else f"such as {', '.join(shown[:MAX_NEAREST])}"
+    return cut(f"{_quote(value)} is not one of the {len(options)} values; {named}", MAX_LIST)
+
+
+def _unmasked(error: _Error) -> str:
     return error.message.replace(_MASK, _quote(error.instance), 1)
 
 

@@ -282,6 +282,13 @@ def test_a_state_lives_as_long_as_its_session(daemon: Daemon) -> None:
         assert value(agent, "count", {}) == 1
 
 
+def test_the_traceback_of_a_function_that_raises_is_told_its_agent_and_the_log(agent: Agent, daemon: Daemon) -> None:
+    assert "in count" in fault(agent, "count", {"fail": "no way"})["stderr_tail"]
+    (line,) = [line for line in daemon.log.read_text().splitlines() if '"function raised"' in line and "no way" in line]
+    logged = json.loads(line)
+    assert (logged["tool"], "in count" in logged["traceback"]) == ("count", True)
+
+
 def test_a_call_that_fails_leaves_the_state_as_it_was(agent: Agent) -> None:
     assert value(agent, "count", {"by": 5}) == 5
     assert fault(agent, "count", {"fail": "no"})["error"] == "tool_failed"

@@ -238,4 +238,4 @@ def test_when_the_daemon_is_lost_calls_fail_and_other_requests_are_errors() -> N
     stage.face.lost("the daemon has gone")
     (answer,) = stage.told()
     assert answer["result"]["isError"] is True
-    assert answer["result"]["content"][0] == {"type": "text", "text": "the daemon has gone"}
+    assert answer["result"]["content"][0] == {"type": "text", "text": "draining: the daemon has gone"}

@@ -219,7 +219,7 @@ def test_if_the_daemon_dies_every_request_is_answered_and_the_log_says_so(tmp_pa
         answers = [client.hear(), client.hear()]
         assert {answer["id"] for answer in answers} == {1, "two"}
         assert all(answer["result"]["isError"] for answer in answers)
-        assert all(answer["result"]["content"][0]["text"] == why for answer in answers)
+        assert all(answer["result"]["content"][0]["text"] == f"draining: {why}" for answer in answers)
         assert client.hear() == {"end": True}
         assert client.process.wait(PATIENCE_S) == 3
         assert client.log.read_text() == f"tooldispatchd: {why}\n"
@@ -254,7 +254,7 @@ def test_a_call_of_a_client_that_has_left_ends_with_a_daemon_that_hangs(daemon: 
         finally:
             os.kill(daemon.process.pid, signal.SIGCONT)
         assert client.log.read_text() == "tooldispatchd: the daemon did not answer within 0.5 s\n"
-        assert client.hear()["result"]["content"][0]["text"] == "the daemon did not answer within 0.5 s"
+        assert client.hear()["result"]["content"][0]["text"] == "draining: the daemon did not answer within 0.5 s"
     until(lambda: daemon.running("86397") == set())
 
 

@@ -1,5 +1,7 @@
 """Lists of tools and calls, as each revision has them."""
 
+import json
+
 import pytest
 
 from tests.mcpface.stage import Stage
@@ -53,16 +55,66 @@ def test_a_long_value_is_structured_though_the_daemon_writes_it_once() -> None:
     assert stage.told()[0]["result"]["structuredContent"] == {"long": 1}
 
 
-def test_a_fault_is_a_sentence_and_its_json() -> None:
+def test_a_fault_is_its_code_and_sentence_and_whole_in_meta() -> None:
     stage = Stage()
     stage.open()
     stage.request("tools/call", {"name": "look"})
     content = '{"error":"timeout","category":"unavailable","detail":"It took too long.","ran":"maybe"}'
     stage.answer(stage.lines()[0], content, is_error=True, fault=True)
     assert stage.told()[0]["result"] == {
-        "content": [{"type": "text", "text": "It took too long."}, {"type": "text", "text": content}],
+        "content": [{"type": "text", "text": "timeout: It took too long."}],
         "isError": True,
+        "_meta": {"tooldispatchd/fault": json.loads(content)},
     }
+
+
+PYTHON = """loading
+Traceback (most recent call last):
+  File "/srv/t.py", line 2, in f
+    raise ValueError("no way")
+ValueError: no way
+"""
+GROUP = """  + Exception Group Traceback (most recent call last):
+  |   File "/srv/t.py", line 2, in f
+  | ExceptionGroup: two (1 sub-exception)
+"""
+NODE = """Error: no way
+    at f (/srv/t.js:2:7)
+    at node:internal/main:1:1
+"""
+
+
+@pytest.mark.parametrize(
+    ("detail", "tail", "text"),
+    [
+        (
+            "'f' raised ValueError: no way",
+            PYTHON.removeprefix("loading\n"),
+            "tool_failed: 'f' raised ValueError: no way",
+        ),
+        ("'p' exited with code 1", PYTHON, "tool_failed: 'p' exited with code 1\nloading\nValueError: no way\n"),
+        ("'f' raised ExceptionGroup", GROUP, "tool_failed: 'f' raised ExceptionGroup"),
+        ("'p' exited with code 1", NODE, "tool_failed: 'p' exited with code 1\nError: no way\n"),
+        ("'p' exited with code 1", " at\nhome\n", "tool_failed: 'p' exited with code 1\n at\nhome\n"),
+    ],
+)
+def test_a_model_is_told_no_traceback(detail: str, tail: str, text: str) -> None:
+    stage = Stage()
+    stage.open()
+    stage.request("tools/call", {"name": "look"})
+    fault = {"error": "tool_failed", "detail": detail, "stderr_tail": tail, "ran": "maybe"}
+    stage.answer(stage.lines()[0], json.dumps(fault), is_error=True, fault=True)
+    result = stage.told()[0]["result"]
+    assert result["content"] == [{"type": "text", "text": text}]
+    assert "/srv/" not in json.dumps(result)
+
+
+def test_a_fault_of_the_newest_revision_has_the_servers_name_beside_it() -> None:
+    stage = Stage()
+    line = stage.stateless_call({})
+    stage.answer(line, '{"error":"timeout","detail":"late"}', is_error=True, fault=True)
+    meta = stage.told()[0]["result"]["_meta"]
+    assert set(meta) == {"tooldispatchd/fault", "io.modelcontextprotocol/serverInfo"}
 
 
 @pytest.mark.parametrize("name", ["nothing", "server!resources/list"])

@@ -188,6 +188,8 @@ class DaemonState:
         self.guesses: Final = Refusals()
         # Of lines that there was no memory for.
         self.unheld: Final = Refusals()
+        # Functions that raised, by their tool.
+        self.raised: Final = Refusals()
         # Sessions whose servers did not come up, and connections to servers that did not, by the server's name.
         self.unopened: Final = Refusals()
         self.unavailable: Final = Refusals()

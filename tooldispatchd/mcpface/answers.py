@@ -1,17 +1,28 @@
 """What a call gave, as an MCP `CallToolResult` of the client's revision; and tools as it lists them."""
 
+import re
 from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from tooldispatchd.mcpface.daemonside import DaemonLine, fault_of
+from tooldispatchd.mcpface.daemonside import DaemonLine, ToldFault, fault_of
 from tooldispatchd.mcpface.jsonrpc import UNREADABLE, members
 from tooldispatchd.mcpface.revisions import Revision
+from tooldispatchd.wire.faults import text_of
 
 _read_parts: Final = msgspec.json.Decoder(list[Raw]).decode
 _MARK: Final = b'"x-mcp-header"'
 _skim: Final = msgspec.json.Decoder(Raw).decode
+_read_fields: Final = msgspec.json.Decoder(dict[str, object]).decode
+
+# The member of `_meta` that has a fault whole.
+FAULT: Final = "tooldispatchd/fault"
+# Frames of Python and of JavaScript: they are for whoever wrote the tool, who reads them in the log.
+_FRAMES: Final = re.compile(
+    r"^[ \t|+]*(?:Exception Group )?Traceback \(most recent call last\):\n(?:[ \t].*(?:\n|\Z))*|^[ \t]+at .*(?:\n|\Z)",
+    re.MULTILINE,
+)
 
 
 class ListedTool(msgspec.Struct, omit_defaults=True, rename="camel"):
@@ -77,15 +88,30 @@ def text_part(text: str) -> dict[str, str]:
 
 
 def called(line: DaemonLine, revision: Revision, *, is_structured: bool) -> dict[str, object]:
-    """The result of `tools/call`. A failure is a sentence; one of the daemon has its fault as JSON behind it."""
+    """Make the result of `tools/call`; a fault is its code and sentence as text, and whole in `_meta`."""
     fault = fault_of(line)
     if fault is not None:
-        return {"content": [text_part(fault.detail), text_part(line.content or "")], "isError": True}
+        fields = _without_frames(line.content or "", fault)
+        return {"content": [text_part(text_of(fields))], "isError": True, "_meta": {FAULT: fields}}
     result: dict[str, object] = {"content": _parts(line, revision)}
     if line.is_error:
         return {**result, "isError": True}
     structure = _structure(line, revision) if is_structured else None
     return result if structure is None else {**result, "structuredContent": structure}
+
+
+def _without_frames(content: str, fault: ToldFault) -> dict[str, object]:
+    """Read the fields of a fault, without tracebacks in its tool's last output."""
+    try:
+        fields = _read_fields(content)
+    except UNREADABLE:
+        return {"error": fault.error, "detail": fault.detail}
+    for name in ("stdout_tail", "stderr_tail"):
+        tail = fields.get(name)
+        if isinstance(tail, str) and (kept := _FRAMES.sub("", tail)) != tail:
+            # What is left repeats the sentence where the daemon knew the exception.
+            fields[name] = "" if kept.strip() in fault.detail else kept
+    return fields
 
 
 def _structure(line: DaemonLine, revision: Revision) -> Raw | None:

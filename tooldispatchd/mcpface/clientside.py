@@ -143,6 +143,8 @@ class ClientSide:
         if request.is_parked:
             request.kept = partial(self.answer, request, result, meta)
             return
+        said = result.get("_meta")
+        meta = {**said, **meta} if isinstance(said, dict) else meta
         if request.revision.is_stateless:
             cache = _NO_CACHE if request.method in _CACHEABLE else {}
             result = {"resultType": "complete", **cache, **result}

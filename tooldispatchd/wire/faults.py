@@ -4,6 +4,7 @@ A `Fault` is a value, never raised. It is serialised into `content` of a `tool_r
 `fault` line. The codes are those of the registry.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -144,6 +145,11 @@ class Fault(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """Write the fault for a reader: code and sentence, then its handle, its answer and its tool's last output."""
-        handle = self.extras.get("handle")
-        told = [f"{self.code}: {self.detail}", *([f"handle: {handle}"] if handle else [])]
-        return "\n".join([*told, *(str(self.extras[name]) for name in _SHOWN if self.extras.get(name))])
+        return text_of(self.fields())
+
+
+def text_of(fault: Mapping[str, object]) -> str:
+    """Write the fields of a fault for a reader, as `Fault.text`."""
+    handle = fault.get("handle")
+    told = [f"{fault.get('error')}: {fault.get('detail')}", *([f"handle: {handle}"] if handle else [])]
+    return "\n".join([*told, *(str(fault[name]) for name in _SHOWN if fault.get(name))])

@@ -294,7 +294,8 @@ class SessionMachine:
 
     def note(self, server: str, method: str, params: Raw) -> None:
         """Tell an agent what one of its servers says, which it asked for; before `ready` nothing."""
-        if self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
+        asks = self.asked.servers or "url" in self.asked.answers
+        if asks and self.state in {State.OPEN, State.DRAINING} and not self.is_gone:
             self.outgoing.append(ServerNote(server, method, params, self.agent))
 
     def reply_fault(self, request: Request, fault: Fault) -> None:

@@ -3,15 +3,19 @@
 from time import time
 from typing import Final, Protocol
 
+import trio
+
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.faults import SHOWN_NAME
+from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import DaemonState
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit
 from tooldispatchd.calls.outcome import Outcome, log_fields
 from tooldispatchd.calls.recent import RecentCaller
+from tooldispatchd.calls.refusals import is_logged
 from tooldispatchd.calls.tally import LastFault
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.session import SessionMachine
@@ -57,10 +61,19 @@ def note_ended(
         session.audit.note(call, outcome, took_s, plan)
 
 
-def fields_of(call: AuditedCall, outcome: Outcome, *, took_s: float, plan: Plan | None) -> dict[str, object]:
-    """The fields of the log for a request that was answered; with the server of its tool, as other lines have it."""
-    server = {"server": plan.provider} if plan is not None and plan.kind == "mcp" else {}
-    return {"id": call.id, "tool": call.name, **server, **log_fields(outcome), "took_s": round(took_s, 6)}
+def log_ended(
+    log: Log, state: DaemonState, call: AuditedCall, outcome: Outcome, *, took_s: float, plan: Plan | None
+) -> None:
+    """Log a request that was answered, and the traceback of a function that raised, which no MCP client is told."""
+    if isinstance(outcome, Fault) and "exception" in outcome.extras:
+        count = state.raised.note(call.name, trio.current_time())
+        if is_logged(count):
+            trace = outcome.extras.get("stderr_tail", "")
+            log.warning("function raised", id=call.id, tool=call.name, traceback=trace, lately=count)
+    if log.logs_calls:
+        server = {"server": plan.provider} if plan is not None and plan.kind == "mcp" else {}
+        fields = {"id": call.id, "tool": call.name, **server, **log_fields(outcome), "took_s": round(took_s, 6)}
+        log.debug("call answered", **fields)
 
 
 def _caller(session: EndingSession) -> RecentCaller:

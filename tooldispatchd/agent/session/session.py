@@ -23,7 +23,7 @@ from tooldispatchd.agent.calls.unpacking import unpack
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, ran_at_once
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.approvers import AskedSession
-from tooldispatchd.agent.session.endings import fields_of, note_ended
+from tooldispatchd.agent.session.endings import log_ended, note_ended
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
@@ -354,8 +354,7 @@ class Session:
         if plan is not None and isinstance(outcome, Answer) and outcome.warning and plan.name not in self._warned:
             self._warned.add(plan.name)
             self._log.warning("answer given with a warning", tool=plan.name, provider=plan.provider)
-        if self._log.logs_calls:
-            self._log.debug("call answered", **fields_of(call, outcome, took_s=took_s, plan=plan))
+        log_ended(self._log, self._runtime.state, call, outcome, took_s=took_s, plan=plan)
 
     def _calls(self) -> InFlight:
         if self.in_flight is None:

@@ -1,7 +1,11 @@
 """Every store keeps what it is given, in order, tidies, and is there again after whatever happened to its writer."""
 
+import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -10,6 +14,7 @@ import msgspec
 import pytest
 
 from tests.audit.test_record import recorded
+from tests.daemon.spawned import ROOT
 from tooldispatchd.audit.door import open_reader
 from tooldispatchd.audit.postgresstore import PostgresStore
 from tooldispatchd.audit.record import AuditFilter, AuditStoreError, CallRecord, StoreNote
@@ -107,6 +112,22 @@ def test_two_daemons_may_write_to_one(place: str) -> None:
         each.close()
 
 
+def test_daemons_that_write_to_one_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    path = f"sqlite:{tmp_path / 'audit'}"
+    opened(path).close()
+    program = f"""
+from tests.audit.test_stores import calls, opened
+store = opened({path!r})
+for _ in range(40):
+    store.write(calls(3), [])
+"""
+    writers = [subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) for _ in range(3)]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    reader = open_reader(path)
+    assert len(list(reader.all(ALL))) == 360
+    reader.close()
+
+
 def test_old_records_go(place: str) -> None:
     store = opened(place, keep_s=8 * DAY_S)
     store.write(calls(3), [note("opened")])
@@ -128,8 +149,8 @@ def test_a_store_that_is_too_large_loses_its_oldest_records(place: str, tmp_path
         # Whoever follows it misses none, though all of the file that was read first is gone.
         assert ids(reader.news(ALL)) == [str(number) for number in range(100 * batch, 100 * batch + 100)]
         assert not reader.has_missed
-        # But for the log of SQLite, which has a bound of its own, and what it writes at once.
-        kept = (path for path in tmp_path.glob("audit*") if not path.name.endswith(("-shm", "-wal")))
+        # But for the journal of SQLite, which has a bound of its own.
+        kept = (path for path in tmp_path.glob("audit*") if not path.name.endswith("-journal"))
         assert sum(path.stat().st_size for path in kept) < 250_000
     left = ids(list(reader.all(ALL)))
     assert 200 < len(left) < 1800
@@ -150,9 +171,10 @@ def test_a_store_that_may_be_much_smaller_than_it_was_shrinks_in_pieces(tmp_path
     store.write(calls(1000), [])
     store.close()
     store = opened(f"sqlite:{tmp_path / 'audit'}", max_bytes=50_000)
+    before = transactions(tmp_path / "audit")
     store.write(calls(1, first=1000), [])
     # Between two of them others may write.
-    assert commits(tmp_path / "audit-wal") > 5
+    assert transactions(tmp_path / "audit") > before + 5
     reader = open_reader(f"sqlite:{tmp_path / 'audit'}")
     left = ids(list(reader.all(ALL)))
     assert left == [str(number) for number in range(store.removed, 1001)]
@@ -161,11 +183,9 @@ def test_a_store_that_may_be_much_smaller_than_it_was_shrinks_in_pieces(tmp_path
     store.close()
 
 
-def commits(log: Path) -> int:
-    """The transactions in a log of SQLite that was not begun anew (sqlite.org/fileformat2.html, 4.1)."""
-    frames = log.read_bytes()
-    frame_bytes = 24 + int.from_bytes(frames[8:12])
-    return sum(any(frames[start + 4 : start + 8]) for start in range(32, len(frames), frame_bytes))
+def transactions(file: Path) -> int:
+    """How many have changed a file of SQLite (sqlite.org/fileformat2.html, 1.3.8)."""
+    return int.from_bytes(file.read_bytes()[24:28])
 
 
 def test_the_newest_record_stays_however_small_the_store_may_be(place: str) -> None:
@@ -203,15 +223,51 @@ def test_a_file_that_is_something_else_is_no_store(tmp_path: Path) -> None:
 
 
 def test_a_copy_without_its_log_says_what_it_lacks(tmp_path: Path) -> None:
-    store = opened(f"sqlite:{tmp_path / 'audit'}")
-    store.write(calls(3), [])
-    (tmp_path / "copy").write_bytes((tmp_path / "audit").read_bytes())
+    with closing(sqlite3.connect(tmp_path / "older")) as older:
+        older.execute("PRAGMA journal_mode = WAL")
+        older.execute("CREATE TABLE calls (n INTEGER PRIMARY KEY)")
+        (tmp_path / "copy").write_bytes((tmp_path / "older").read_bytes())
     reader = open_reader(f"sqlite:{tmp_path / 'copy'}")
     with pytest.raises(AuditStoreError, match="a copy of a file that a daemon writes needs the -wal file"):
         reader.latest(ALL, 3)
     reader.close()
-    (tmp_path / "copy-wal").write_bytes((tmp_path / "audit-wal").read_bytes())
-    whole = open_reader(f"sqlite:{tmp_path / 'copy'}")
-    assert ids(whole.latest(ALL, 0)) == ["0", "1", "2"]
-    whole.close()
+
+
+def test_no_file_is_mapped_though_another_gives_it_a_log_in_shared_memory(tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    store = opened(f"sqlite:{path}")
+    store.write(calls(1), [])
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+    program = f"""
+import sys
+from pathlib import Path
+from tests.audit.test_stores import calls, opened
+stores = [opened("sqlite:{path}")]
+stores[0].write(calls(1, first=1), [])
+import sqlite3
+other = sqlite3.connect("{path}")
+other.execute("PRAGMA journal_mode = WAL")
+other.close()
+stores[0].write(calls(1, first=2), [])
+stores[0].unclosed()
+print(str(Path("{path}")) in Path("/proc/self/maps").read_text())
+"""
+    said = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    assert said.stdout == b"False\n"
+    reader = open_reader(f"sqlite:{path}")
+    assert ids(list(reader.all(ALL))) == ["0", "1", "2"]
+    reader.close()
+    store.close()
+
+
+def test_a_reader_that_takes_its_time_holds_up_nobody(tmp_path: Path) -> None:
+    store = opened(f"sqlite:{tmp_path / 'audit'}")
+    store.write(calls(1000), [])
+    reader = open_reader(f"sqlite:{tmp_path / 'audit'}")
+    read = reader.all(ALL)
+    first = next(read)
+    store.write(calls(1, first=1000), [])
+    assert ids([first, *read]) == [str(number) for number in range(1001)]
+    reader.close()
     store.close()

@@ -17,6 +17,8 @@ from tooldispatchd.catalog.speckinds import MIB, EnvName, Seconds, SomeWord, Wor
 HookRun = str | tuple[str, ...]
 """A Python function, as `package.module:function`, or a program and its arguments."""
 
+# Of the names of the tools that hooks run.
+HOOK_PREFIX: Final = "hook."
 # What a hook is given, and what it answers. A decoder makes a value of that in a millisecond or two.
 MAX_HOOK_BYTES: Final = 1 * MIB
 
@@ -72,7 +74,7 @@ class HookSpec(ConfinedSpec, frozen=True, kw_only=True):
 
 def tool_of(hook: str, kind: HookKind) -> str:
     """The name of the tool that a hook runs."""
-    return f"hook.{hook}.{kind.value}"
+    return f"{HOOK_PREFIX}{hook}.{kind.value}"
 
 
 def tools_of(hooks: Mapping[str, HookSpec]) -> list[str]:

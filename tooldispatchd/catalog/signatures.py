@@ -36,6 +36,10 @@ class Signature(msgspec.Struct, frozen=True):
     """Whether its result is a list of typed parts, and no value of `output_schema`."""
     interpreter: str = ""
     place: str = ""
+    code: str = ""
+    """The digest of its module and of all that this imports, in so far as it is not installed."""
+    parent: str = ""
+    """The digest of the code of all functions that share a warm parent with it."""
 
 
 def stated_misfit(stated: Type | Schema, own: Schema, rule: Relation, declared: Declared) -> str | None:

@@ -76,8 +76,8 @@ class DaemonSpec(Spec, frozen=True, kw_only=True):
     """Seconds that running calls still have when the daemon is asked to stop. With the teardown the default stays well
     under systemd's 90 s."""
     watch: bool = False
-    """Whether the daemon [reads its configuration again](operating.md#reload) by itself when one of its files has
-    changed. By default somebody has to say so: a file may be saved before it is finished."""
+    """Whether the daemon [reads its configuration again](operating.md#reload) by itself when one of its files, or the
+    code of a Python function, has changed. Off by default: editors save half-finished files."""
 
 
 class LimitsSpec(Spec, frozen=True, kw_only=True):

@@ -56,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a place to listen on, instead of the file's; may be repeated",
     )
     parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="for whoever writes tools: take each change of the configuration and of functions' code at once",
+    )
+    parser.add_argument(
         "--take-over",
         nargs="?",
         const="",
@@ -116,7 +121,8 @@ def _start(arguments: argparse.Namespace) -> "DaemonStart | int":
     try:
         path = arguments.config or find_configuration(os.environ)
         standing = f"unix:{quote_path(find_socket(os.environ))}"
-        source = ConfigurationSource(path, listen=arguments.listen or (), standing=standing)
+        listen = arguments.listen or ()
+        source = ConfigurationSource(path, listen=listen, standing=standing, for_author=arguments.watch)
         reading = source.read()
     except ConfigError as error:
         print(error, file=sys.stderr)

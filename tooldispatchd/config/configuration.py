@@ -386,12 +386,13 @@ def _build(
         return [Problem(tuple(re.findall(r"\.([a-z_]+)", place)), why.replace("`", '"'))]
     problems: list[Problem] = []
     signatures: Mapping[str, Signature] = {}
+    told: tuple[str, ...] = ()
     if any(spec.python is not None for spec in config.tools.values()):
         # Few configurations have such tools.
         from tooldispatchd.config.python_tools import as_called, read_signatures  # noqa: PLC0415  # as above
 
         python = read_signatures(as_called(config), directory, environ)
-        signatures, problems = python.signatures, list(python.problems)
+        signatures, problems, told = python.signatures, list(python.problems), python.warnings
     catalog = build_catalog(config, tokens, signatures, described)
     if not isinstance(catalog, Catalog):
         return [*problems, *catalog]
@@ -406,5 +407,5 @@ def _build(
         warnings = [*warnings, *(f"daemon.listen: {each}" for each in http_warnings(listening))]
     problems += [msgspec.structs.replace(each, path=("daemon", "listen", *each.path)) for each in misplaced]
     problems += lacking
-    said = (*catalog.warnings, *warnings)
+    said = (*catalog.warnings, *told, *warnings)
     return problems or msgspec.structs.replace(catalog, enforceable=enforceable, warnings=said)

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from tooldispatchd.catalog.catalog import Catalog
+from tooldispatchd.catalog.hookspec import HOOK_PREFIX, tools_of
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.config.config_report import MAX_SHOWN, printable, rest_of
 
@@ -91,5 +92,12 @@ def _read_elsewhere(before: Catalog, after: Catalog) -> Iterator[str]:
             yield printable(f"{name}: the credentials of an API")
     for name, tool in after.tools.items():
         same = before.tools.get(name)
-        if same is not None and same.spec == tool.spec and same.input_schema != tool.input_schema:
+        if same is None:
+            continue
+        if same.spec == tool.spec and same.input_schema != tool.input_schema:
             yield printable(f"tools.{name}: what it takes")
+        if same.signature is not None and tool.signature is not None and same.signature.code != tool.signature.code:
+            where = (
+                f"hooks.{name.removeprefix(HOOK_PREFIX)}" if name in tools_of(after.config.hooks) else f"tools.{name}"
+            )
+            yield printable(f"{where}: code")

@@ -7,8 +7,11 @@ the tool's user.
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -18,7 +21,11 @@ from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import Config, ToolSpec
 from tooldispatchd.children.inheritance import PASSED_ON
 from tooldispatchd.children.owners import RunAs, owner_of
-from tooldispatchd.config.signature_reader import ImportEnvironment, ask_all
+from tooldispatchd.config.signature_reader import ImportEnvironment, ReaderAnswer, ask_all
+from tooldispatchd.config.stamps import note
+
+# Files of code: each is looked at when one of them changes, which takes the loop some microseconds.
+MAX_FOLLOWED: Final = 1_000
 
 
 class PythonTools(msgspec.Struct, frozen=True):
@@ -26,6 +33,7 @@ class PythonTools(msgspec.Struct, frozen=True):
 
     signatures: dict[str, Signature]
     problems: tuple[Problem, ...]
+    warnings: tuple[str, ...] = ()
 
 
 class _CannotError(Exception):
@@ -66,17 +74,43 @@ def read_signatures(tools: Mapping[str, ToolSpec], directory: Path, environ: Map
         else:
             wanted.setdefault(environment, {}).setdefault(spec.python, []).append(name)
     signatures: dict[str, Signature] = {}
-    for environment, answer in ask_all({key: tuple(functions) for key, functions in wanted.items()}).items():
-        for function, found in answer.items():
+    answers = ask_all({key: tuple(functions) for key, functions in wanted.items()})
+    warnings = _follow(answers.values())
+    parents = _parents(answers)
+    for environment, answer in answers.items():
+        for function, found in answer.found.items():
             for name in wanted[environment][function]:
                 if isinstance(found, Signature):
-                    signatures[name] = found
+                    signatures[name] = msgspec.structs.replace(found, parent=parents[_shared(environment)])
                 else:
                     # A key that is not stated cannot be blamed.
                     key = found.key if getattr(tools[name], found.key) is not None else "python"
                     value = getattr(tools[name], key)
                     problems.append(Problem(("tools", name, key), found.why, value=value, nearest=found.nearest))
-    return PythonTools(signatures, tuple(problems))
+    return PythonTools(signatures, tuple(problems), warnings)
+
+
+def _follow(answers: Collection[ReaderAnswer]) -> tuple[str, ...]:
+    """Have the files of all code watched; a warning where there are too many."""
+    files = {path: stamp for answer in answers for path, stamp in answer.code.files.items()}
+    for path, stamp in islice(files.items(), MAX_FOLLOWED):
+        note(Path(path), stamp)
+    if len(files) <= MAX_FOLLOWED and not any(answer.code.is_cut for answer in answers):
+        return ()
+    return (f"of the Python modules of its tools {MAX_FOLLOWED} are followed, and there are more",)
+
+
+def _parents(answers: Mapping[ImportEnvironment, ReaderAnswer]) -> dict[ImportEnvironment, str]:
+    """The digest of all code in each warm parent."""
+    digests: dict[ImportEnvironment, set[str]] = {}
+    for environment, answer in answers.items():
+        digests.setdefault(_shared(environment), set()).update(answer.code.digests.values())
+    return {key: sha256(" ".join(sorted(found)).encode()).hexdigest() for key, found in digests.items()}
+
+
+def _shared(environment: ImportEnvironment) -> ImportEnvironment:
+    """What environments have in common whose functions share a warm parent."""
+    return msgspec.structs.replace(environment, resident=False)
 
 
 def interpreter_of(venv: str | None, directory: Path) -> str:

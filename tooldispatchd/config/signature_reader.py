@@ -1,6 +1,6 @@
 """Ask interpreters what functions take and give: one process for each environment, bounded, killed once it has said it.
 
-    started ──▶ ready ──▶ a line for each function ──▶ group killed, reaped
+    started ──▶ ready ──▶ a line for each function, one for their code ──▶ group killed, reaped
         └── ends, is refused, says too much, takes too long: whoever is next in turn is to blame
 
 The program that answers is `forked.python.reading`. The pipes are not those of `children.pipes`, which wait with trio:
@@ -23,6 +23,7 @@ import msgspec
 from tooldispatchd import forked
 from tooldispatchd.catalog.signatures import Signature
 from tooldispatchd.children.tail import Tail
+from tooldispatchd.config.stamps import Stamp
 from tooldispatchd.forked.signals import signal_name
 
 # What imports of large libraries need on a slow disk, with room.
@@ -69,18 +70,32 @@ class SignatureRefusal(msgspec.Struct, frozen=True):
     nearest: str | None = None
 
 
-Answer = Mapping[str, Signature | SignatureRefusal]
-"""What was found by function; those that come after one to blame are missing."""
+class FollowedCode(msgspec.Struct, frozen=True):
+    """The code that an environment's functions are made of, in so far as it is followed.
+
+    `files` are by path, with their stamps from before they were read; `digests` by module, with all that it imports.
+    """
+
+    files: dict[str, Stamp] = {}
+    is_cut: bool = False
+    digests: dict[str, str] = {}
+
+
+class ReaderAnswer(msgspec.Struct, frozen=True):
+    """What was found by function; those that come after one to blame are missing."""
+
+    found: dict[str, Signature | SignatureRefusal]
+    code: FollowedCode = FollowedCode()
 
 
 def ask_all(
     wanted: Mapping[ImportEnvironment, Sequence[str]], *, within_s: float = READING_S
-) -> dict[ImportEnvironment, Answer]:
+) -> dict[ImportEnvironment, ReaderAnswer]:
     """What each environment says of its functions (`module:function`); a few are asked at once, for `within_s` each.
 
     None of the processes is left, whatever happens.
     """
-    answers: dict[ImportEnvironment, Answer] = {}
+    answers: dict[ImportEnvironment, ReaderAnswer] = {}
     waiting = list(wanted.items())
     running: list[_Reader] = []
     with selectors.DefaultSelector() as selector:
@@ -109,6 +124,7 @@ class _Said(msgspec.Struct, frozen=True):
     threads: tuple[str, ...] = ()
     why: str = ""
     nearest: str | None = None
+    code: FollowedCode | None = None
 
 
 class _Reader:
@@ -130,7 +146,7 @@ class _Reader:
         self._fds: list[int] = []
         self._pipes: dict[int, Callable[[int], None]] = {}
         self._said = bytearray()
-        self._lines_left = 1 + len(self._functions)
+        self._lines_left = 2 + len(self._functions)
         self._printed = Tail()
         self._process: subprocess.Popen[bytes] | None = None
         self._refusal: SignatureRefusal | None = None
@@ -166,7 +182,7 @@ class _Reader:
         # They hold this.
         self._pipes.clear()
 
-    def answer(self) -> Answer:
+    def answer(self) -> ReaderAnswer:
         """What was found by the time that it ended."""
         said: list[_Said] = []
         try:
@@ -180,9 +196,10 @@ class _Reader:
                 why or f"{self.environment.interpreter} cannot be asked for signatures: it {self._ending()}", "venv"
             )
         if self._refusal is not None:
-            return dict.fromkeys(self._functions, self._refusal)
+            return ReaderAnswer(dict.fromkeys(self._functions, self._refusal))
         found: dict[str, Signature | SignatureRefusal] = {}
         environment = self.environment
+        code = said[-1].code or FollowedCode()
         for function, each in zip(self._functions, said[1:], strict=False):
             if each.signature is None:
                 found[function] = SignatureRefusal(each.why, nearest=each.nearest)
@@ -192,13 +209,16 @@ class _Reader:
                 found[function] = SignatureRefusal(why)
             else:
                 found[function] = msgspec.structs.replace(
-                    each.signature, interpreter=environment.interpreter, place=environment.place
+                    each.signature,
+                    interpreter=environment.interpreter,
+                    place=environment.place,
+                    code=code.digests.get(function.partition(":")[0], ""),
                 )
         if len(found) < len(self._functions):
             # Whoever comes behind may be fine.
             function = self._functions[len(found)]
             found[function] = SignatureRefusal(f"importing {function.partition(':')[0]} {self._ending()}")
-        return found
+        return ReaderAnswer(found, code)
 
     def _ending(self) -> str:
         """How it ended, and what was printed last."""

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from types import EllipsisType
 from typing import Final
 
-# When its content last changed, which file it is, and its size; None for one that is not there.
+# When it last changed, by the clock that nobody can set back, which file it is, and its size; None for one that is not
+# there.
 Stamp = tuple[int, int, int] | None
 
 
@@ -33,13 +35,13 @@ def noting() -> Iterator[Noted]:
         _noted.reset(token)
 
 
-def note(path: Path) -> None:
-    """A file is about to be read."""
+def note(path: Path, stamp: Stamp | EllipsisType = ...) -> None:
+    """A file is about to be read, or was read by another process, which gives the `stamp` that it had before."""
     noted = _noted.get()
     if noted is not None:
         whole = path.absolute()
         # Where one is read twice the first look counts: what it was then is in the catalog too.
-        noted.stamps.setdefault(whole, stamp_of(whole))
+        noted.stamps.setdefault(whole, stamp_of(whole) if stamp is ... else stamp)
 
 
 def note_command() -> None:
@@ -55,4 +57,4 @@ def stamp_of(path: Path) -> Stamp:
         status = os.stat(path)  # noqa: PTH116  # half the cost of Path, for each of many files
     except (OSError, ValueError):
         return None
-    return status.st_mtime_ns, status.st_ino, status.st_size
+    return status.st_ctime_ns, status.st_ino, status.st_size

@@ -230,5 +230,16 @@ def readable(at: float, level: str, event: str, fields: Mapping[str, object], *,
 
 def _shown(value: object) -> str:
     """A value in one line of printable characters: a name that an agent or a server chose must not steer a terminal."""
+    if isinstance(value, list | tuple):
+        return "; ".join(map(_words, value)) or "none"
     text = value if isinstance(value, str) else repr(value)
     return text if text.isprintable() and text and " " not in text else ascii(value)
+
+
+def _words(value: object) -> str:
+    """One of several values: of a problem its place, its key and why."""
+    if isinstance(value, dict):
+        place = ":".join(str(value[key]) for key in ("file", "line") if value.get(key))
+        value = ": ".join(filter(None, (place, value.get("key"), str(value.get("why")))))
+    text = str(value)
+    return text if text.isprintable() else ascii(text)

@@ -1,5 +1,6 @@
 """When files that are watched are read anew, by a clock of the tests' own."""
 
+import os
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -137,5 +138,54 @@ def test_a_directory_that_is_made_anew_is_watched_again(tmp_path: Path) -> None:
         await look(5)
         file.write_text("fifth, and longer")
         await look(6)
+
+    watched(file, lambda: None, act)
+
+
+def test_a_file_that_is_moved_away_is_read_when_another_one_has_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "tools.py"
+    file.write_text("first")
+    read: list[str] = []
+
+    async def act(reader: Reader) -> None:
+        await trio.sleep(SETTLED_S)
+        file.rename(tmp_path / "tools.py~")
+        await trio.sleep(0.2)
+        file.write_text("second")
+        await trio.sleep(0.1)
+        assert len(reader.times) == 2
+
+    watched(file, lambda: read.append(file.read_text()), act)
+    assert read == ["first", "second"]
+
+
+def test_what_others_write_in_its_directory_delays_no_reading(tmp_path: Path) -> None:
+    file = tmp_path / "tools.py"
+    file.write_text("first")
+
+    async def act(reader: Reader) -> None:
+        await trio.sleep(SETTLED_S)
+        with (tmp_path / "log").open("a") as log:
+            file.write_text("second")
+            for _ in range(10):
+                await trio.sleep(0.01)
+                log.write("a line")
+                log.flush()
+        assert len(reader.times) == 2
+
+    watched(file, lambda: None, act)
+
+
+def test_a_change_that_only_the_clock_of_changes_shows_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "tools.py"
+    file.write_text("first")
+
+    async def act(reader: Reader) -> None:
+        await trio.sleep(SETTLED_S)
+        at = file.stat().st_mtime_ns
+        file.write_text("other")
+        os.utime(file, ns=(at, at))
+        await trio.sleep(SETTLED_S)
+        assert len(reader.times) == 2
 
     watched(file, lambda: None, act)

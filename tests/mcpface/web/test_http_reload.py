@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.reload.test_reloading import Reloadable, serving
+from tests.daemon.reload.reloadable import Reloadable, serving
 from tests.daemon.spawned import PATIENCE_S, until
 from tests.mcpface.web.calling import CONFIG, Caller, free_port, web_process
 from tests.mcpface.web.certificates import make_certificate

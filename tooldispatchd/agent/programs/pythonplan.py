@@ -210,6 +210,7 @@ def _python_tool(setup: Setup, tool: DeclaredTool, profile: Profile) -> PythonTo
         stop_s=spec.stop_s,
         gives_parts=signature.gives_parts,
         path=(signature.place,) if signature.place else (),
+        code=signature.parent,
         policy=policy,
         limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),
         max_output_bytes=max_output_bytes(setup, enforced),

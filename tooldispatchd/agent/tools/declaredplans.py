@@ -166,7 +166,9 @@ def _parts(runtime: Runtime, tool: DeclaredTool, profile: Profile) -> tuple[obje
     reached = () if api is None else (api.origin, api.base, api.spec, api.credentials)
     # A chain may lead to any of them.
     made_of = () if tool.program is None else (catalog.config.processes, catalog.config.tools, catalog.config.mcp)
-    return (tool.spec, profile.confinement, reached, made_of)
+    signatures = (catalog.tools[name].signature for name in (tool.name, *tool.needs))
+    code = [signature.code for signature in signatures if signature is not None]
+    return (tool.spec, profile.confinement, reached, made_of, code)
 
 
 def narrow_plans(runtime: Runtime, plans: dict[str, Plan], profile: Profile) -> dict[str, Plan]:

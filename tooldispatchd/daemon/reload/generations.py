@@ -118,6 +118,11 @@ class Generations:
         return ReadConfiguration(*told, reading.origin_of)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Those of the reading that the latest was made of."""
+        return self._reading.warnings
+
+    @property
     def are_full(self) -> bool:
         """Whether one more would be too many; the latest makes room for it where it has no sessions."""
         return len(self) - self.latest.is_empty >= MAX_LIVING

@@ -127,11 +127,11 @@ class Reloader:
                 await self._wanted.wait()
                 self._wanted = trio.Event()
                 with suppress(ReloadError):
-                    await self.reload()
+                    await self.reload(applies=self._source.for_author)
 
     def _watch_files(self, nursery: trio.Nursery) -> None:
         """Watch the files that were read last, where the configuration says so."""
-        is_wanted = self._generations.latest.setup.catalog.config.daemon.watch
+        is_wanted = self._source.for_author or self._generations.latest.setup.catalog.config.daemon.watch
         if is_wanted and self._watch is None:
             from tooldispatchd.daemon.reload.watching import FileWatch  # noqa: PLC0415  # few daemons watch theirs
 
@@ -209,7 +209,8 @@ class Reloader:
                 undo.callback(generations.drop, runtime)
                 self._check_serving()
             undo.pop_all()
-        # From here on nothing fails and nothing is waited for.
+        # From here on nothing fails and nothing is waited for. An author saves again and again.
+        known = generations.warnings if self._source.for_author else ()
         if is_same:
             generations.renew(prepared)
         else:
@@ -217,7 +218,7 @@ class Reloader:
         self._listening.take(change)
         self._web.renew(self._listening.web, catalog)
         told = Reloaded((*prepared.changed, *change.changed), (*prepared.warnings, *change.warnings))
-        for warning in told.warnings:
+        for warning in (warning for warning in told.warnings if warning not in known):
             self._log.warning("configuration", detail=warning)
         self._log.info("configuration reloaded", generation=generations.number, changed=told.changed)
         return told

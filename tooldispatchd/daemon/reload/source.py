@@ -14,7 +14,7 @@ from tooldispatchd.catalog.problems import Path as KeyPath
 from tooldispatchd.config.configuration import ConfigError, Loaded, load
 from tooldispatchd.config.http_places import http_problems, http_warnings
 from tooldispatchd.config.listen_values import ListenAddress, in_a_line, parse_places
-from tooldispatchd.config.stamps import Noted, noting
+from tooldispatchd.config.stamps import Noted, noting, stamp_of
 
 
 class Origins:
@@ -51,14 +51,16 @@ class ConfigurationSource:
     """The file of a configuration, and what the command line says in its place.
 
     `listen` are the places of the command line, `standing` the one where nobody names any. What the machine can enforce
-    is tried once: it stays as it is, and the daemon has moved to another cgroup since.
+    is tried once: it stays as it is, and the daemon has moved to another cgroup since. `for_author`: whoever writes it
+    has each change of its files taken at once, by open sessions too.
     """
 
-    def __init__(self, path: Path, *, listen: Sequence[str], standing: str) -> None:
+    def __init__(self, path: Path, *, listen: Sequence[str], standing: str, for_author: bool = False) -> None:
         # The directory of the process stays what it is, and a name in a log should be whole.
         self.path: Final = path.absolute()
         self._listen = listen
         self._standing = standing
+        self.for_author: Final = for_author
         self._enforceable: Enforceable | None = None
         # What the last reading looked at, right or wrong.
         self.noted = Noted()
@@ -70,9 +72,15 @@ class ConfigurationSource:
 
     def read(self) -> Reading:
         """Read it; raises `ConfigError` with all that is wrong. It takes its time, and may wait for `${command:…}`."""
+        before = self.noted.stamps
         with noting() as noted:
+            again = {path: stamp_of(path) for path in before}
             try:
                 return self._read()
+            except ConfigError:
+                # What was not come to may be what has to be mended.
+                noted.stamps.update({**again, **noted.stamps})
+                raise
             finally:
                 # When all are there: a watch in another thread looks through those of the reading before.
                 self.noted = noted

@@ -24,8 +24,10 @@ from tooldispatchd.calls.backoff import Backoff
 from tooldispatchd.config.stamps import Stamp, stamp_of
 from tooldispatchd.forked.libc import check, load
 
-# An editor that writes in several steps is done by then, and a person does not notice.
-QUIET_S: Final = 0.3
+# An editor that writes in several steps is done by then, and its next one begins a new wait.
+QUIET_S: Final = 0.05
+# One that has moved a file away, to put another one in its place, has done so by then.
+MOVING_S: Final = 0.3
 # In a directory where something always happens, such as one for logs, it is looked at this often.
 MAX_WAIT_S: Final = 2.0
 # What changes a file so soon after a reading, or while it is made, is most likely started by it.
@@ -109,17 +111,9 @@ class FileWatch:
                             continue
                 if self._is_asked:
                     continue
-                is_own = self._may_write and trio.current_time() < self._followed_at + OWN_S
+                is_own = self._is_own()
                 self._is_due = False
-                with trio.move_on_after(MAX_WAIT_S):
-                    while await self._hears_more():
-                        pass
-                with trio.move_on_after(MAX_WRITING_S):
-                    while self._written:
-                        await trio.lowlevel.wait_readable(self._fd)
-                        await trio.sleep(QUIET_S)
-                        self._hear()
-                self._written.clear()
+                await self._settle()
                 self._attend()
                 if self._differing():
                     await self._hold_back(is_own=is_own)
@@ -127,10 +121,41 @@ class FileWatch:
         finally:
             os.close(self._fd)
 
+    def _is_own(self) -> bool:
+        """Whether what differs by now was most likely changed by the reading."""
+        if self._may_write and trio.current_time() < self._followed_at + OWN_S:
+            return True
+        # While it was read: by code that is imported, say.
+        return self._is_due and bool(self._differing())
+
+    async def _settle(self) -> None:
+        """Wait until nobody changes the files any more."""
+        until = quiet_at = trio.current_time()
+        until += MAX_WAIT_S
+        quiet_at += QUIET_S
+        while (now := trio.current_time()) < min(quiet_at, until):
+            with trio.move_on_at(quiet_at):
+                await trio.lowlevel.wait_readable(self._fd)
+            if self._hear():
+                quiet_at = now + QUIET_S
+        for is_changing, within_s in ((lambda: self._written, MAX_WRITING_S), (self._moved, MOVING_S)):
+            with trio.move_on_after(within_s):
+                while is_changing():
+                    await trio.lowlevel.wait_readable(self._fd)
+                    await trio.sleep(QUIET_S)
+                    self._hear()
+        self._written.clear()
+
+    def _moved(self) -> bool:
+        """Whether a file that was read is not there."""
+        return any(stamp is not None and stamp_of(path) is None for path, stamp in self._stamps.items())
+
     def _attend(self) -> None:
         """Watch the directories as they are now: one of a name may be another one by now."""
-        # The directory of a link, and that of what it leads to.
-        files = {*self._stamps, *(Path(os.path.realpath(path)) for path in self._stamps)}
+        # The directory of a link, and that of what it leads to. Of a thousand files most are in few directories.
+        real = {parent: Path(os.path.realpath(parent)) for parent in {path.parent for path in self._stamps}}
+        files = {*self._stamps, *(real[path.parent] / path.name for path in self._stamps)}
+        files |= {Path(os.path.realpath(path)) for path in self._stamps if os.path.islink(path)}  # noqa: PTH114  # as below
         self._names = set(map(str, files))
         wanted = {path.parent for path in files}
         directories: dict[int, str] = {}
@@ -144,14 +169,6 @@ class FileWatch:
         for gone in self._directories.keys() - directories.keys():
             self._libc.inotify_rm_watch(self._fd, gone)
         self._directories = directories
-
-    async def _hears_more(self) -> bool:
-        """Whether there is another event before it has been quiet for a while."""
-        self._hear()
-        with trio.move_on_after(QUIET_S):
-            await trio.lowlevel.wait_readable(self._fd)
-            return True
-        return False
 
     def _hear(self) -> bool:
         """Take the events that are there; whether it is time to look, or a file is being written that is watched."""

@@ -3,7 +3,9 @@
 The last words of `argv` are two descriptors. The first is a file with the request, `{"place": directory, "functions":
 ["module:function", …], "seconds": n}`. To the second go lines: `{"ready": true}` or `{"refused": sentence}`, then one
 for each function, in order: `{"signature": {…}}` or `{"why": sentence, "nearest": name or null}`, each with the
-`threads` that its import has started. What modules print goes to stdout and stderr, which are the daemon's.
+`threads` that its import has started; and then `{"code": {…}}`: the `files` of modules that are followed, with their
+stamps, whether there are too many of them (`is_cut`), and the `digests` of the functions' modules. What modules print
+goes to stdout and stderr, which are the daemon's.
 """
 
 import io
@@ -13,10 +15,13 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, NoReturn
 
+from tooldispatchd.forked.python.codefiles import CodeFiles
+from tooldispatchd.forked.python.followed import is_followed
 from tooldispatchd.forked.python.functions import FunctionError, find_function
 
 # A thread that has ended is in the kernel's list a moment longer.
@@ -47,16 +52,21 @@ def main(argv: Sequence[str]) -> NoReturn:
         sys.path.append(request["place"])
         _tell(answers, {"ready": True})
         started: dict[str, list[str]] = {}
+        code = CodeFiles()
         for path in request["functions"]:
             module = path.partition(":")[0]
             before = _threads()
             try:
                 answer: dict[str, object] = {"signature": describe(find_function(path))}
             except FunctionError as error:
-                answer = {"why": error.why, "nearest": error.nearest}
+                answer = {"why": f"{error.why}{_place_of(error.__cause__)}", "nearest": error.nearest}
+                if isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name is not None:
+                    code.note_absent(error.__cause__.name)
             # Only the first import runs a module's code, whatever comes of the function then.
             started.setdefault(module, _new_threads(before))
             _tell(answers, {**answer, "threads": started[module]})
+        digests = code.digests(started)
+        _tell(answers, {"code": {"files": code.stamps, "is_cut": code.is_cut, "digests": digests}})
     # Without waiting for threads, or for what is registered for the end of the interpreter.
     os._exit(0)
 
@@ -66,6 +76,16 @@ def _tell(stream: IO[bytes], answer: dict[str, object]) -> None:
     left = memoryview(json.dumps(answer, ensure_ascii=False).encode(errors="replace") + b"\n")
     while left:
         left = left[stream.write(left) or 0 :]
+
+
+def _place_of(error: BaseException | None) -> str:
+    """The last line of followed code that an import came to, in brackets; empty where there is none."""
+    frames = traceback.extract_tb(None if error is None else error.__traceback__)
+    places = [(frame.filename, frame.lineno) for frame in frames]
+    if isinstance(error, SyntaxError):
+        places.append((error.filename or "", error.lineno))
+    of_author = (place for place in places[::-1] if place[0].startswith("/") and is_followed(place[0]))
+    return next((f" ({Path(path).name}, line {line})" for path, line in of_author), "")
 
 
 def _threads() -> set[str]:

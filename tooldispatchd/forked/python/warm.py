@@ -23,6 +23,7 @@ from tooldispatchd.forked.nolinks import enter_straight
 from tooldispatchd.forked.policy import Policy
 from tooldispatchd.forked.python.calling import CallSocket, Function, Gone, caller, failure, perform
 from tooldispatchd.forked.python.context import Shutting, enter_scratch, files_places, put_back
+from tooldispatchd.forked.python.followed import follow
 from tooldispatchd.forked.python.frames import FrameKind, frame
 from tooldispatchd.forked.python.largepages import gather
 from tooldispatchd.forked.python.marking import Mark
@@ -87,6 +88,7 @@ class WarmParent:
         self._failures: dict[str, bytes] = {}
         self._refusal: bytes | None = None
         own_path = tuple(sys.path)
+        follow()
         # Behind everything else: modules beside a configuration must hide none of the interpreter's.
         sys.path.extend(load.path)
         for name in load.functions:

@@ -129,6 +129,15 @@ class WarmEnvironment:
                 raise self._failure
 
     @property
+    def is_warm(self) -> bool:
+        """Whether a parent serves its calls."""
+        return self._parent is not None
+
+    def warm_up(self) -> None:
+        """Have a parent started ahead of the first call."""
+        self._load()
+
+    @property
     def is_idle(self) -> bool:
         """Whether it has no tool, and nothing that is to be ended."""
         return not self._tools and self._parent is None and self._loading is None

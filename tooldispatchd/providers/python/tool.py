@@ -22,6 +22,7 @@ class WarmKey(NamedTuple):
     uid: int | None
     gid: int | None
     groups: tuple[int, ...]
+    code: str
 
 
 class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +37,8 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     path: tuple[str, ...] = ()
     """Directories in which its modules are looked for after the interpreter's own."""
+    code: str = ""
+    """The digest of the code of all functions that share its warm parent."""
     policy: Policy = Policy()
     limits: Limits = NO_LIMITS
     """Those that it has, by policy or by cgroup; no other one is ever said to be passed."""
@@ -73,7 +76,14 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
     def surroundings(self) -> WarmKey:
         policy = self.policy
         return WarmKey(
-            self.interpreter, tuple(sorted(self.env)), self.cwd, self.path, policy.uid, policy.gid, policy.groups
+            self.interpreter,
+            tuple(sorted(self.env)),
+            self.cwd,
+            self.path,
+            policy.uid,
+            policy.gid,
+            policy.groups,
+            self.code,
         )
 
     @property

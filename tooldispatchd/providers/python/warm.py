@@ -116,6 +116,8 @@ class Warm:
         Their parents, once started, know all of them; a tool that was not named here has its parent replaced.
         """
         kept = set(tools)
+        before = {key: environment.is_warm for key, environment in self._environments.items()}
+        called = {key._replace(code="") for key, is_warm in before.items() if is_warm}
         for tool in tools:
             self._place(tool)
         for tool, place in list(self._places.items()):
@@ -128,6 +130,9 @@ class Warm:
             self._nursery.start_soon(self._end, worker)
         for surroundings, environment in list(self._environments.items()):
             environment.keep([tool for tool in kept if tool.surroundings == surroundings])
+            if surroundings not in before and surroundings._replace(code="") in called:
+                # The same with other code: whoever called that before calls it soon.
+                environment.warm_up()
             if environment.is_idle:
                 del self._environments[surroundings]
 

@@ -51,6 +51,8 @@ RUN python3 -m venv tools-venv \
 COPY README.md LICENSE ./
 COPY tooldispatchd tooldispatchd
 COPY protocol protocol
+COPY share share
+COPY systemd/user systemd/user
 # The environment gets no pip: nothing is to be installed in the image that runs.
 RUN tools-venv/bin/python -m pip wheel --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation \
       --wheel-dir runtime . \

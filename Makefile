@@ -14,6 +14,8 @@ SERVERS := build/servers
 BRIDGES := build/bench
 # What some tests shut programs in with, beside Landlock.
 BUBBLEWRAP := build/bubblewrap
+# Where a user's own programs are, and where systemd, man and the shells look for what belongs to them.
+USER_PREFIX := $(HOME)/.local
 # What reads the daemon's metrics, and checks the rules for it.
 PROMETHEUS := build/prometheus
 NPM := $(if $(shell command -v node 2>/dev/null),$(shell command -v npm 2>/dev/null))
@@ -34,7 +36,7 @@ PYTEST = PATH="$$PATH:$(CURDIR)/$(BUBBLEWRAP)/usr/bin:$(CURDIR)/$(PROMETHEUS)/us
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test soak servers check check-types check-async check-layers check-style bench bridges attack fuzz documents protocol lock clean
+.PHONY: help install install-user demo test soak servers check check-types check-async check-layers check-style bench bridges attack fuzz documents protocol lock clean
 
 help: ## say what each command does
 	@sed -n 's/^\([a-z-]*\):.*## /make \1 - /p' Makefile
@@ -51,6 +53,18 @@ $(STAMP): requirements.lock pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $(STAMP)
+
+# What the lock says, for this user alone, with what belongs to it: the wheel brings the completions, man pages and units. Where
+# it has been before, it is renewed.
+install-user: | $(BIN)/python ## install the program, its completions, man pages and units for this user, below ~/.local
+	mkdir -p build $(USER_PREFIX)/bin $(USER_PREFIX)/share
+	sed -E -e '/^ +--hash=/d' -e 's/ \\$$//' requirements.lock > build/constraints.txt
+	$(PYTHON) -m venv --clear $(USER_PREFIX)/lib/tooldispatchd
+	$(USER_PREFIX)/lib/tooldispatchd/bin/python -m pip install --quiet --disable-pip-version-check --constraint build/constraints.txt '.$(if $(EXTRAS),[$(EXTRAS)])'
+	ln -sf ../lib/tooldispatchd/bin/tooldispatchd $(USER_PREFIX)/bin/tooldispatchd
+	cd $(USER_PREFIX)/lib/tooldispatchd/share && cp -r bash-completion zsh fish systemd $(USER_PREFIX)/share
+	mkdir -p $(USER_PREFIX)/share/man/man1 && cp $(USER_PREFIX)/lib/tooldispatchd/share/man/man1/tooldispatchd* $(USER_PREFIX)/share/man/man1
+	@echo 'installed; docs/operating.md says how a daemon is started with the first agent of this user'
 
 demo: install ## show an agent calling inline, process and MCP tools through a daemon
 	$(BIN)/tooldispatchd demo
@@ -146,11 +160,12 @@ fuzz: install ## look for lines that break a session, for ten minutes (FUZZ_S=se
 documents: install servers ## call each operation of real documents of OpenAPI, for half an hour
 	$(BIN)/python -m tests.documents
 
-protocol: install ## write what follows from the registry of protocol/ and from the Structs: schemas, tables, fixtures
+protocol: install ## write what follows from the registry of protocol/, the Structs and the commands: schemas, tables, man pages
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m docs.render
 	$(BIN)/python -m docs.settings
 	$(BIN)/python -m docs.metrics
+	$(BIN)/python -m docs.manual
 
 # One lock for every supported Python: the markers say what each of them needs. The compiler lives in a directory of
 # its own, since nothing that is locked may depend on it.

@@ -187,7 +187,16 @@ def test_the_build_sees_nothing_of_the_checkout_but_what_it_is_made_of(build: Bu
     context = build.images["build"].inside("/build")
     made = {"constraints.txt", "runtime.txt", "tools.txt", "runtime", "tools", "tools-venv"}
     copied = {path.name for path in context.iterdir()} - made
-    assert copied == {"pyproject.toml", "requirements.lock", "README.md", "LICENSE", "tooldispatchd", "protocol"}
+    assert copied == {
+        "pyproject.toml",
+        "requirements.lock",
+        "README.md",
+        "LICENSE",
+        "tooldispatchd",
+        "protocol",
+        "share",
+        "systemd",
+    }
     assert list((context / "tooldispatchd").rglob("__pycache__")) == []
 
 

@@ -1,5 +1,6 @@
 """The units of systemd/: sound and closed by systemd's own judgement, and in step with the program that they start."""
 
+import os
 import re
 import shlex
 import shutil
@@ -75,7 +76,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 def verify(root: Path, *units: str) -> tuple[int, str]:
     """What systemd-analyze thinks of `units` as they stand in `root`: its exit code and all that it wrote."""
-    words = ["systemd-analyze", "verify", f"--root={root}", "--man=no", "--recursive-errors=yes", *units]
+    words = ["systemd-analyze", "verify", f"--root={root}", "--man=no", "--recursive-errors=yes", *map(str, units)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -98,6 +99,30 @@ def members(system_call_set: str) -> set[str]:
 
 def test_systemd_finds_nothing_wrong_with_the_units(root: Path) -> None:
     assert verify(root, SERVICE.name, SOCKET.name, EXAMPLE.name) == (0, "")
+
+
+def test_systemd_finds_nothing_wrong_with_the_units_of_a_user(tmp_path: Path) -> None:
+    program = tmp_path / ".local" / "bin" / "tooldispatchd"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    units = [UNITS / "user" / f"tooldispatchd.{kind}" for kind in ("socket", "service")]
+    words = ["systemd-analyze", "--user", "verify", "--man=no", "--recursive-errors=yes", *map(str, units)]
+    environ = {**os.environ, "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    # What clients look for first, and what ends a drain in time, as for the system's service.
+    assert settings(units[0])["ListenStream"] == [f"%t{SYSTEM_SOCKET.removeprefix('/run')}"]
+    shared = (
+        "Type",
+        "NotifyAccess",
+        "KillMode",
+        "TimeoutStopSec",
+        "WatchdogSec",
+        "Restart",
+        "RestartPreventExitStatus",
+    )
+    assert [settings(units[1])[key] for key in shared] == [settings(SERVICE)[key] for key in shared]
 
 
 def test_the_judgement_is_systemds_own_and_sees_a_program_that_is_missing(root: Path) -> None:

@@ -1,12 +1,13 @@
 """Where the MCP clients that others wrote are, once `make servers` has installed them."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.daemon.spawned import ROOT
+from tests.daemon.spawned import ROOT, Daemon
 from tests.real.installed import SERVERS, binding
 
 CLIENTS: Final = SERVERS / "clients"
@@ -29,6 +30,14 @@ def conforming(name: str, revision: str, *profile: str) -> str:
     """The table of the server that has all that the suite looks for, and a profile of its name with further keys."""
     keys = ('prefix = ""', f'protocol = "{revision}"', f'cwd = "{ROOT}"')
     return binding(name, CONFORMING, *keys) + "\n".join([f"[agents.{name}]", f'mcp = ["{name}"]', *profile, ""])
+
+
+def relay(program: Path, daemon: Daemon, profile: str) -> str:
+    """A program without arguments, as each client can start it."""
+    words = [sys.executable, "-m", "tooldispatchd", "mcp", "--socket", str(daemon.path), "--profile", profile]
+    program.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
+    program.chmod(0o755)
+    return str(program)
 
 
 def package(name: str) -> Path:

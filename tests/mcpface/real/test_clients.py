@@ -6,10 +6,8 @@ one without: so each client also meets a server of the other kind.
 
 import json
 import os
-import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.daemon.spawned import Daemon, daemon_on
-from tests.mcpface.real.clients import PACKAGES, conforming, node, package
+from tests.daemon.spawned import daemon_on
+from tests.mcpface.real.clients import PACKAGES, conforming, node, package, relay
 from tests.real.installed import SERVERS, python_of
 from tests.real.listening import free_port
 
@@ -42,7 +40,7 @@ CONFIG: Final = TOOLS + "".join(
     for name, revision in (("handshake", "2025-11-25"), ("stateless", "2026-07-28"))
 )
 EXPECTED: Final[dict[str, object]] = {
-    "pages": [1000, 35],
+    "pages": [1000, 43],
     "typed": {"twice": 42},
     "blocks": ["text", "image", "resource"],
     "error": [True, "This tool intentionally returns an error for testing"],
@@ -89,7 +87,7 @@ def inspector(expected: Report, *words: str) -> Client:
     return Client("clients", (node(), str(INSPECTOR), "--cli", "TARGET", *words), expected)
 
 
-IN_ONE: Final = EXPECTED | {"pages": [1035]}
+IN_ONE: Final = EXPECTED | {"pages": [1043]}
 PROGRAMS: Final = {
     "Python SDK 1": python("sdk1", {key: EXPECTED[key] for key in EXPECTED if key != "cancelled"}),
     **{
@@ -136,7 +134,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], R
     url = f"http://127.0.0.1:{free_port()}/mcp"
     runs = [(name, over) for name, over in RUNS if is_installed(PROGRAMS[name])]
     with daemon_on(place, CONFIG, "--log-level", "debug", "--listen", f"{url}?profile=stateless") as daemon:
-        targets = {"stdio": relay(place / "relay", daemon), "HTTP": url}
+        targets = {"stdio": relay(place / "relay", daemon, "handshake"), "HTTP": url}
         with ExitStack() as stack:
             started = {
                 (name, over): stack.enter_context(run(PROGRAMS[name], targets[over], place)) for name, over in runs
@@ -146,14 +144,6 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], R
     # On a busy machine one may be cancelled before it was sent.
     assert {end["fault"] for end in ends} <= {"cancelled"}
     return seen
-
-
-def relay(program: Path, daemon: Daemon) -> str:
-    """A program without arguments, as each client can start it."""
-    words = [sys.executable, "-m", "tooldispatchd", "mcp", "--socket", str(daemon.path), "--profile", "handshake"]
-    program.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
-    program.chmod(0o755)
-    return str(program)
 
 
 @contextmanager

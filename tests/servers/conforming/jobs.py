@@ -58,3 +58,12 @@ def test_tool_with_task(request: Request, arguments: Message) -> list[Message]:
     answer = request.ask(user_name=elicitation("What is your name?", NAME, ["name"]))["user_name"]
     time.sleep(LONG_S)
     return text(f"Hello, {answer['content']['name']}!")
+
+
+@tool()
+def ask_late(request: Request, arguments: Message) -> list[Message]:
+    """Ask for a name after long."""
+    if not request.params.get("inputResponses"):
+        time.sleep(LONG_S)
+    answer = request.ask(user_name=elicitation("What is your name?", NAME, ["name"]))["user_name"]
+    return text(f"Hello, {answer['content']['name']}!")

@@ -48,6 +48,8 @@ MAX_LOGGED_BYTES: Final = 4 * 1024
 MAX_ANSWER_BYTES: Final = 1024 * 1024 * 1024
 # In a row, so that one that complains without end does not hold the loop.
 LINES_IN_A_TURN: Final = 64
+# Load balancers ask every few seconds.
+READINESS_S: Final = 0.5
 # How an issuer of tokens is reached: the authorities that Python's ssl trusts, and proxies.
 PROXIES: Final = ("https_proxy", "all_proxy", "no_proxy")
 PASSED: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", *PROXIES, *(name.upper() for name in PROXIES))
@@ -65,6 +67,9 @@ class WebSide:
         self._is_stopping = False
         # Called when none runs any more.
         self.ended: Callable[[], None] | None = None
+        # The servers of warm profiles that have not come up yet: until then no place is ready.
+        self.cold: Callable[[], Sequence[str]] = list
+        self._renewals = 0
 
     @property
     def is_serving(self) -> bool:
@@ -77,7 +82,9 @@ class WebSide:
 
     def renew(self, doors: Sequence[WebDoor], catalog: Catalog) -> None:
         """From now on these are the places, and admit whom they say; the process of one that is gone stops."""
-        places = {door.name: web_place(door, catalog, len(doors)) for door in doors}
+        self._renewals += 1
+        is_ready = not self.cold()
+        places = {door.name: web_place(door, catalog, len(doors), is_ready=is_ready) for door in doors}
         for name, process in self._processes.items():
             if name not in places:
                 process.stop()
@@ -88,6 +95,14 @@ class WebSide:
             else:
                 self._processes[name] = WebProcess(place, door.listening, self._family, self._setup.log)
                 self._nursery.start_soon(self._keep, self._processes[name], name)
+        if doors and not is_ready:
+            self._nursery.start_soon(self._tell_when_ready, doors, catalog, self._renewals)
+
+    async def _tell_when_ready(self, doors: Sequence[WebDoor], catalog: Catalog, renewal: int) -> None:
+        while self.cold():
+            await trio.sleep(READINESS_S)
+        if renewal == self._renewals:
+            self.renew(doors, catalog)
 
     async def _keep(self, process: "WebProcess", name: str) -> None:
         await process.run()
@@ -243,7 +258,7 @@ class _Told(msgspec.Struct):
     fields: dict[str, str | int]
 
 
-def web_place(door: WebDoor, catalog: Catalog, places_sharing: int) -> WebPlace:
+def web_place(door: WebDoor, catalog: Catalog, places_sharing: int, *, is_ready: bool) -> WebPlace:
     """Describe a place, one of so many, to its web process."""
     place, limits = door.place, catalog.config.limits
     auth = None if place.auth is None else catalog.config.http_auth[place.auth]
@@ -261,6 +276,7 @@ def web_place(door: WebDoor, catalog: Catalog, places_sharing: int) -> WebPlace:
         max_line_bytes=limits.max_line_bytes,
         max_answer_bytes=min(4 * limits.max_content_bytes, MAX_ANSWER_BYTES),
         places_sharing=places_sharing,
+        is_ready=is_ready,
         cert=place.cert,
         key=place.key,
         issuer=None if auth is None else TokenIssuer(auth.issuer, auth.audience, auth.scopes, auth.jwks),

@@ -24,7 +24,8 @@ class WebPlace(msgspec.Struct, frozen=True):
     `tokens` are the SHA-256 of each admitted profile's token in hexadecimal digits; `open_profile` is the one that a
     request without a token opens, or one with a token of `issuer`, None where there is none. `max_line_bytes` is the
     longest line that the daemon takes, `max_answer_bytes` the longest that it gives. Clients are one user in the
-    daemon, whose room so many places share as `places_sharing` says, this one among them.
+    daemon, whose room so many places share as `places_sharing` says, this one among them. `is_ready` is false while
+    servers of warm profiles are starting.
     """
 
     where: str
@@ -39,6 +40,7 @@ class WebPlace(msgspec.Struct, frozen=True):
     max_line_bytes: int
     max_answer_bytes: int
     places_sharing: int = 1
+    is_ready: bool = True
     cert: str | None = None
     key: str | None = None
     issuer: TokenIssuer | None = None

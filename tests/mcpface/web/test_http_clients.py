@@ -269,7 +269,31 @@ def test_a_body_over_the_bound_of_a_line_is_refused_unread(place: Place) -> None
 
 def test_another_kind_of_body_is_refused(place: Place) -> None:
     refused = opened(place).ask("ping", Content_Type="text/plain")
-    assert refused.status == 415
+    assert (refused.status, b"Content-Type: application/json" in refused.body) == (415, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/", 200, "This is a server for MCP clients"),
+        ("/mcp", 400, "This is an address for MCP clients"),
+        ("/favicon.ico", 404, "the address for MCP clients is /mcp"),
+    ],
+)
+def test_a_person_who_looks_reads_a_sentence(place: Place, path: str, status: int, words: str) -> None:
+    for method in ("GET", "HEAD"):
+        browser = Caller(place[1], Accept="text/html,*/*;q=0.8").send(method, path=path)
+        assert browser.headers["content-type"] == "text/plain; charset=utf-8"
+        assert (words in browser.body.decode()) is (method == "GET")
+    assert Caller(place[1]).send("GET", path=path).status == status
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_load_balancer_is_answered_by_any_name_and_without_a_token(safe: Place, path: str) -> None:
+    asked = Caller(safe[1]).send("GET", path=path, Host="10.0.0.5")
+    assert (asked.status, asked.body) == (200, b"ok\n")
+    assert Caller(safe[1]).send("HEAD", path=path).status == 200
+    assert Caller(safe[1]).send("POST", path=path).status == 401
 
 
 def test_what_is_no_json_is_told_and_the_session_goes_on(place: Place) -> None:

@@ -58,6 +58,7 @@ class ClientConnection:
         # A client that has connected is owed an answer, should the listening end just then.
         self.has_served = False
         self.is_ending = False
+        self._is_head = False
         self._stream = stream
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         # What came and h11 was not given yet.
@@ -77,6 +78,7 @@ class ClientConnection:
             event = await self._next_event(MAX_HEAD_LINES)
             if not isinstance(event, h11.Request):
                 return None
+            self._is_head = event.method == b"HEAD"
             head = Head(event.method.decode("ascii"), event.target.decode("ascii"), tuple(event.headers))
             framing = [(name, value) for name, value in event.headers if name in _FRAMING]
             if len(framing) > 1:
@@ -136,7 +138,7 @@ class ClientConnection:
         """A whole answer. Raises `ConnectionEndError`."""
         length = [] if status == 204 else [("Content-Length", str(len(body)))]
         await self._send(h11.Response(status_code=status, headers=self._headers([*headers, *length])))
-        for start in range(0, len(body), CHUNK_BYTES):
+        for start in range(0, 0 if self._is_head else len(body), CHUNK_BYTES):
             await self._send(h11.Data(data=body[start : start + CHUNK_BYTES]))
         await self._send(h11.EndOfMessage())
 

@@ -39,6 +39,10 @@ PRIMED: Final = R2025_11.name
 UNASKED: Final = 0
 _COMMENT: Final = b":\n\n"
 _JSON: Final = ("Content-Type", "application/json")
+_TEXT: Final = ("Content-Type", "text/plain; charset=utf-8")
+# Load balancers ask there, by whatever name and without a token: one learns that somebody answers, and nothing else.
+HEALTH: Final = "/healthz"
+READINESS: Final = "/readyz"
 
 
 class TokenVerifier(Protocol):
@@ -87,6 +91,11 @@ async def serve_request(site: Site, connection: ClientConnection, head: Head) ->
     """Answer one request. Raises `ConnectionEndError`."""
     cors: Headers = []
     try:
+        if head.method in {"GET", "HEAD"} and head.path in {HEALTH, READINESS}:
+            is_good = head.path == HEALTH or site.place.is_ready
+            told = b"ok\n" if is_good else b"not ready: servers of warm profiles are starting\n"
+            await connection.answer(200 if is_good else 503, [_TEXT, ("Cache-Control", "no-store")], told)
+            return
         site.guard.check_place(head)
         cors = site.guard.cors(head)
         if head.method == "OPTIONS":
@@ -95,6 +104,10 @@ async def serve_request(site: Site, connection: ClientConnection, head: Head) ->
         metadata = site.guard.metadata(head)
         if metadata is not None:
             await connection.answer(200, [*cors, _JSON], metadata)
+            return
+        if head.method in {"GET", "HEAD"} and head.path == "/" != site.place.path:
+            words = f"This is a server for MCP clients: give them the address of this page with {site.place.path}.\n"
+            await connection.answer(200, [*cors, _TEXT], words.encode())
             return
         credential = await _identify(site, head)
         connection.is_serving = True
@@ -108,12 +121,13 @@ async def serve_request(site: Site, connection: ClientConnection, head: Head) ->
 
 
 async def refuse(site: Site, connection: ClientConnection, refusal: RefusalError, cors: Headers) -> None:
-    """Answer with a status and nothing else."""
+    """Answer with a status, and a sentence for a person."""
     if refusal.event is not None:
         site.log.tell(refusal.event, place=site.place.where, address=connection.address)
     if not connection.can_answer:
         raise ConnectionEndError
-    await connection.answer(refusal.status, [*cors, *refusal.headers])
+    words = f"{refusal.words}\n".encode() if refusal.words else b""
+    await connection.answer(refusal.status, [*cors, *refusal.headers, *([_TEXT] if words else [])], words)
 
 
 async def _identify(site: Site, head: Head) -> Credential:
@@ -164,7 +178,7 @@ class _Exchange:
     async def run(self) -> None:
         """Serve it; raises `RefusalError` and `ConnectionEndError`."""
         if self._head.path != self._site.place.path:
-            raise RefusalError(404)
+            raise RefusalError(404, words=f"Nothing is here: the address for MCP clients is {self._site.place.path}.")
         method = self._head.method
         allowed = ("POST",) if self._is_stateless else ("GET", "POST", "DELETE")
         if method not in allowed:
@@ -179,7 +193,8 @@ class _Exchange:
 
     def _session(self) -> WebSession:
         if self._key is None:
-            raise RefusalError(400)
+            words = "This is an address for MCP clients: give it to one. A request names its session (Mcp-Session-Id)."
+            raise RefusalError(400, words=words)
         return self._site.sessions.find(self._key, self._credential)
 
     # --- POST ---

@@ -28,14 +28,31 @@ _HOST: Final = re.compile(r"[A-Za-z0-9.:_\[\]-]{1,255}")
 Headers = list[tuple[str, str]]
 
 
-class RefusalError(Exception):
-    """A request that is not served; `event` is what the log says of it, where it says anything."""
+# For a person who looks. Who may not come in (401, 403, 421) is told nothing.
+_WORDS: Final = {
+    400: "This is no request of MCP's Streamable HTTP.",
+    404: "There is no such session of this token: begin anew with initialize.",
+    405: "This is an address for MCP clients, which use POST.",
+    406: "What comes here are events: send the header Accept: text/event-stream.",
+    408: "The request took too long to come.",
+    413: "The body is longer than limits.max_line_bytes.",
+    415: "The body must be JSON: send the header Content-Type: application/json.",
+    431: "The head of the request is too long.",
+    503: "There is no room now: try again later.",
+}
 
-    def __init__(self, status: int, headers: Headers | None = None, *, event: str | None = None) -> None:
+
+class RefusalError(Exception):
+    """A request that is not served; `event` is for the log, where it says anything, `words` for a person."""
+
+    def __init__(
+        self, status: int, headers: Headers | None = None, *, event: str | None = None, words: str = ""
+    ) -> None:
         super().__init__(status)
         self.status = status
         self.headers = headers or []
         self.event = event
+        self.words = words or _WORDS.get(status, "")
 
 
 class Head(msgspec.Struct, frozen=True):

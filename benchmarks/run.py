@@ -25,6 +25,7 @@ from benchmarks import (
     process,
     rest,
     soak,
+    spare,
     start,
     toolbox,
 )
@@ -45,6 +46,7 @@ BENCHMARKS: Final[dict[str, Callable[[bool], Table]]] = {
     "rest": rest.measure,
     "memory": memory.measure,
     "start": start.measure,
+    "spare": spare.measure,
     "hostile": hostile.measure,
     "toolbox": toolbox.measure,
     "soak": soak.measure,

@@ -35,7 +35,7 @@ async def test_the_daemon_as_a_whole_is_shown(autojump_clock: MockClock) -> None
     assert seen["state"] == "serving"
     assert seen["calls"] == {"in_flight": 1, "waiting": 0, "answered": 0, "faults": 0}
     assert seen["near"] == [{"limit": "sessions", "used": 1, "of": 1}]
-    assert seen["servers"] == {"asleep": 0, "opening": 0, "up": 0, "dead": 0}
+    assert seen["servers"] == {"asleep": 0, "opening": 0, "up": 0, "dead": 0, "kept": 0, "spare": 0}
     assert seen["processes"]["launchers"] == seen["processes"]["warm_parents"] == 0  # type: ignore[index]  # an object
     assert seen["log"] == {"level": "info", "lost": 0}
     # Nothing is recorded.

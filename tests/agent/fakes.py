@@ -297,6 +297,7 @@ async def open_runtime(
                 if plans:
                     add_plans(runtime, *plans)
                 yield runtime
+                services.sharing.close()
             background.cancel_scope.cancel()
     assert log.incidents == []
     assert log.events.count("session opened") == log.events.count("session closed")

@@ -13,11 +13,12 @@ from tests.agent.fakes import Agent, open_runtime
 from tests.processes import is_running
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
-from tooldispatchd.catalog.specs import Config, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
+from tooldispatchd.catalog.specs import Config, LimitsSpec, McpSpec, ProcessSpec, ProfileSpec, ToolSpec
 
 PLIABLE: Final = Path(__file__).parent.parent / "servers" / "pliable.py"
 # Far above what anything here takes.
 SOON_S: Final = 15.0
+LIMITS: Final = LimitsSpec()
 
 Line = dict[str, Any]
 
@@ -127,10 +128,11 @@ async def served(
     tools: Mapping[str, ToolSpec] = {},
     agents: Mapping[str, ProfileSpec] = {},
     processes: Mapping[str, ProcessSpec] = {},
+    limits: LimitsSpec = LIMITS,
 ) -> AsyncIterator[Runtime]:
     """A runtime with these servers; without `agents` one profile has all of them."""
     catalog = build_catalog(
-        Config(mcp=dict(servers), tools=dict(tools), agents=dict(agents), processes=dict(processes))
+        Config(mcp=dict(servers), tools=dict(tools), agents=dict(agents), processes=dict(processes), limits=limits)
     )
     assert isinstance(catalog, Catalog), catalog
     async with open_runtime(catalog, patience_s=SOON_S) as runtime:

@@ -8,8 +8,8 @@ import msgspec
 import trio
 
 from tooldispatchd.agent.session.session import Session
-from tooldispatchd.agent.tools.sharing import SharedServer
-from tooldispatchd.calls.keeping import KeeperState, ServerCounts
+from tooldispatchd.agent.tools.sharing import SharedServer, Sharing
+from tooldispatchd.calls.keeping import KeeperState
 from tooldispatchd.providers.mcp.keeper import Keeper
 
 # How a keeper's state is told; an open one may have failed since.
@@ -47,12 +47,16 @@ class ServersShown(msgspec.Struct, frozen=True):
     opening: int
     up: int
     dead: int
+    kept: int
+    """Of all of them those that are shared and that no session uses."""
+    spare: int
+    """Those that wait for a session of their own."""
 
 
-def servers_shown(counted: Iterable[ServerCounts]) -> ServersShown:
+def servers_shown(sharing: Sharing) -> ServersShown:
     """Those of all names together; of those that have ended for good nobody wants to know."""
-    found = dict.fromkeys(SHOWN_STATES.values(), 0)
-    for counts in counted:
+    found = {**dict.fromkeys(SHOWN_STATES.values(), 0), "kept": sharing.kept, "spare": sharing.spare}
+    for _, counts in sharing.counts.servers():
         for state, number in counts.now.items():
             found[SHOWN_STATES[state]] += number if state is not KeeperState.ENDED else 0
     return ServersShown(**found)

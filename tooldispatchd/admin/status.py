@@ -169,7 +169,7 @@ async def status_view(daemon: RunningDaemon, runtime: Runtime, sessions: Iterabl
         channels=daemon.channels,
         calls=CallsShown(in_flight, waiting, answered, faults),
         jobs=jobs,
-        servers=servers_shown(counts for _, counts in services.sharing.counts.servers()),
+        servers=servers_shown(services.sharing),
         processes=ProcessesShown(
             len(services.family), gate.places, gate.inside, gate.waiting, forkers[LAUNCHER], forkers[WARM_PARENT]
         ),

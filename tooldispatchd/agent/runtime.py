@@ -94,6 +94,9 @@ class PythonPlanner(Protocol):
     def keep(self, setups: Iterable[Setup]) -> None:
         """From now on tools of these alone are called."""
 
+    def start(self, setup: Setup) -> None:
+        """Start the warm parents of profiles with `warm`, which takes its time."""
+
 
 class RestPlanner(Protocol):
     """Makes the plans of tools with `rest`."""
@@ -144,7 +147,7 @@ class Services:
         self.checkers: Final = Checkers(family, FairLimiter(CHECKERS))
         self.checking: Final = checking or Checking(self.checkers)
         self.opening: Final = FairLimiter(setup.limits.mcp_opening)
-        self.sharing: Final = Sharing(home, setup.log)
+        self.sharing: Final = Sharing(home, setup.log, max_idle=setup.limits.mcp_processes)
         self.listing: Final = FairLimiter(1)
         self.audit: Final = audit
         # Made after this, since it shows the whole daemon; None where nobody may administer it.

@@ -6,6 +6,7 @@ called agent's own profile is narrowed by its caller's before its session opens.
 
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -20,6 +21,8 @@ from tooldispatchd.catalog.confinement import Confinement
 from tooldispatchd.catalog.policy import has_budget, says_store
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.readings import Readings
+from tooldispatchd.catalog.speckinds import WORKSPACE
+from tooldispatchd.catalog.workspaces import Workspace
 from tooldispatchd.wire.messages import DEPTH
 
 
@@ -52,10 +55,11 @@ class Setup:
         """The table of a profile; None for the one that is there where the configuration names none."""
         return self.catalog.config.profile_spec(profile)
 
-    def roots(self, profile: str) -> tuple[str, ...]:
-        """The directories that the profile's servers are told of, as `file://` URIs."""
+    def roots(self, profile: str, workspace: Workspace | None) -> tuple[str, ...]:
+        """List the directories that servers of a session are told of, as `file://` URIs."""
         spec = self.profile_spec(profile)
-        return () if spec is None else spec.roots
+        own = () if workspace is None else (Path(workspace.path).as_uri(),)
+        return tuple(uri for root in (spec.roots if spec else ()) for uri in (own if root == WORKSPACE else (root,)))
 
     def budget(self, profile: str) -> AgentBudget | None:
         """A new budget for an agent of the profile; None where it has none."""

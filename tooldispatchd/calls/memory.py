@@ -44,7 +44,7 @@ class Memory:
     `ebbed` is called when a burst is over, and `let_go` with a buffer that its owner needs no more.
     """
 
-    __slots__ = ("_high", "_users", "ebbed", "held", "let_go", "max_bytes")
+    __slots__ = ("_high", "_users", "ebbed", "held", "let_go", "max_bytes", "short")
 
     def __init__(
         self,
@@ -57,6 +57,8 @@ class Memory:
         self.held = 0
         self.ebbed = ebbed
         self.let_go = let_go
+        # Called while more than half of it is held, before anybody is refused.
+        self.short: Callable[[], None] = _nothing
         self._high = 0
         self._users: WeakValueDictionary[int | None, _User] = WeakValueDictionary()
 
@@ -77,6 +79,8 @@ class Memory:
         held = self.held = self.held + change
         if held > self._high:
             self._high = held
+            if 2 * held > self.max_bytes:
+                self.short()
         elif self._high > BURST_BYTES and held < self._high // 2:
             self._high = held
             self.ebbed()
@@ -107,6 +111,12 @@ class Share:
         """The fault where there is no room."""
         extras: dict[str, object] = {"what": "buffered_bytes", "limit": self._memory.max_bytes}
         return Fault(Code.TOO_MANY, "over the limit: bytes that the daemon keeps for agents and servers", extras)
+
+    def move(self, to: "Share") -> None:
+        """Hold what it holds for the user of another share."""
+        self._user.held -= self.held
+        self._user = to._user
+        self._user.held += self.held
 
     def let_go(self, buffer: object) -> None:
         """Free `buffer`: a large one in steps of its own."""

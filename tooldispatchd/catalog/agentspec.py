@@ -49,6 +49,9 @@ class AgentSpec(SizedSpec, frozen=True, kw_only=True):
     workspaces: tuple[SomeWord, ...] = ()
     """What `hello.workspace` may name in the place of `workspace`: these directories and what is in them, `*` being any
     part of one name. Without it a `hello` may name none."""
+    warm: bool = False
+    """With `true` its servers, and the parents of its Python functions, start with the daemon, and not with the first
+    agent. A server that each agent has for itself waits for the first."""
     mcp_resources: bool | None = None
     """With `true` resources and prompts are offered of every server that is offered whole, as with `mcp_resources` of
     `[mcp.NAME]`, and with `false` of none; what a server's own table says comes first."""

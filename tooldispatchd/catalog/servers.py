@@ -106,6 +106,8 @@ _SENSITIVE: Final = r"auth|cookie|key|token|secret|password|credential|(?<![a-z]
 _SECRET_NAME: Final = re.compile(_SENSITIVE, re.IGNORECASE)
 # The name's end counts: `--max-tokens` and `--author` say something else.
 _SECRET_OPTION: Final = re.compile(rf"--?[a-z0-9_-]*(?:{_SENSITIVE})", re.IGNORECASE)
+# One-shot agents of a person come again within minutes.
+KEPT_S: Final = 300.0
 _SOURCES: Final = '"token", "token_env" or "token_file"'
 # Which keys of `oauth` a grant needs, and which only one grant has.
 _NEEDED: Final = {
@@ -131,7 +133,18 @@ def check_server(path: Path, spec: McpSpec) -> Iterator[Problem]:
     if spec.shared and spec.on_timeout == "dead":
         why = "a shared connection lives on when one agent's call takes too long"
         yield Problem((*path, "on_timeout"), why, value=spec.on_timeout, allowed='"cancel", or no shared')
+    if spec.keep_s and not spec.shared:
+        why = "a server that each agent has for itself ends with it"
+        yield Problem((*path, "keep_s"), why, value=spec.keep_s, allowed="shared = true, or spare in its place")
+    if spec.spare and (spec.shared or spec.lazy):
+        why = "there is one for all agents" if spec.shared else "a lazy server starts with the first call"
+        yield Problem((*path, "spare"), why, value=spec.spare, allowed="neither shared nor lazy")
     yield from problems_of(spec, path)
+
+
+def kept_s(spec: McpSpec) -> float:
+    """How long a server stays without an agent, in seconds."""
+    return (KEPT_S if spec.keep_s is None else spec.keep_s) if spec.shared else 0.0
 
 
 def host_problems(path: Path, hosts: tuple[str, ...]) -> Iterator[Problem]:

@@ -113,7 +113,8 @@ class LimitsSpec(Spec, frozen=True, kw_only=True):
     """MCP servers that start at once in the whole daemon. Each start is a burst of CPU."""
     mcp_processes: Count = 256
     """Processes of MCP servers at once for all agents of one channel, or of one user that is neither the daemon's own
-    nor root; a server over it is unavailable. Shared ones do not count. By default as many as calls of an agent."""
+    nor root; a server over it is unavailable. Shared ones do not count. As many may wait without
+    an agent (`keep_s`, `spare`). By default as many as calls of an agent."""
     out_buffer_bytes: Annotated[int, Meta(ge=4 * KIB, le=TIB)] = 1 * MIB
     """Unread answers of one channel before its requests are no longer read. The default is many times what a socket
     holds."""
@@ -255,6 +256,12 @@ class McpSpec(ServerAnswersSpec, frozen=True, kw_only=True):
     call that was in flight is never tried again."""
     shared: bool = False
     """With `true` all agents use one connection, in the place of one each."""
+    keep_s: Annotated[float, Meta(ge=0, le=86_400)] | None = None
+    """How long a `shared` server stays when its last agent has left, in seconds: by default 300. It ends before when
+    the daemon needs the room."""
+    spare: Annotated[int, Meta(ge=0, le=64)] = 0
+    """How many processes of a server that each agent has for itself have started already, and wait for
+    [the next agent](mcp.md#what-is-started-before-it-is-needed)."""
     lazy: bool = False
     """With `true` the server starts with the first call instead of with the session, once its list of tools is
     known."""

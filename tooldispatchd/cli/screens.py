@@ -24,7 +24,7 @@ _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 _SMALL_UNITS: Final = (("us", 1e-6), ("ms", 1e-3))
 _STYLES: Final = {"dead": "red", "opening": "yellow", "up": "green", "draining": "yellow", "closed": "dim"}
 # Of servers.
-_STATES: Final = ("up", "asleep", "opening", "dead")
+_STATES: Final = ("up", "asleep", "opening", "dead", "kept", "spare")
 _URGENCY: Final = {"dead": 0, "opening": 1}
 # Of those who hold most memory, on one line.
 MOST_USERS: Final = 3

@@ -186,6 +186,7 @@ class Daemon:
         limits = self.latest().setup.limits
         if connection.fileno() >= self._descriptors:
             # The kernel gives the lowest number that is free: all below are taken.
+            self._services.sharing.shed()
             self._turn_away(connection, too_many("connections", len(self._channels)))
         # Channels without a session count too: else a peer that only connects could keep everyone else out.
         elif self._connected.total + self._pairs >= limits.connections:
@@ -276,6 +277,7 @@ class Daemon:
         """Begin to drain. Idempotent."""
         self._stopping.set()
         self._leaving.set()
+        self._services.sharing.close()
 
     def offer(self) -> Offer | Fault:
         """The descriptors of its own places, for a daemon that takes them over."""
@@ -291,6 +293,7 @@ class Daemon:
         self.places.hand_over()
         self._web.stop()
         self.reload = None
+        self._services.sharing.close()
         self._log.info("places handed over", channels=len(self._channels))
         self._leaving.set()
 

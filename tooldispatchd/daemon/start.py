@@ -16,6 +16,7 @@ import msgspec
 import trio
 
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
+from tooldispatchd.agent.tools.warming import renew_servers
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.children.descriptors import raise_limit, require_free
@@ -152,6 +153,8 @@ async def _live(ground: _Ground, opening: Opening, signals: AsyncIterator[int], 
         background.start_soon(receive, signals)
         daemon.reload, daemon.configuration = reloader.answer, generations.configuration
         runtime.services.admin = AdminDoor(daemon, daemon.latest)
+        memory.short = runtime.services.sharing.shed
+        renew_servers(runtime)
         await _run(daemon, front, start, opening)
         home.cancel_scope.cancel()
     await runtime.services.checkers.close()

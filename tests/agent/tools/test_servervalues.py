@@ -7,7 +7,8 @@ import msgspec
 from tests.agent.fakes import Ledger, open_runtime
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.agent.tools.servers import Once, open_keeper, server_value
+from tooldispatchd.agent.tools.servers import Once, open_keeper
+from tooldispatchd.agent.tools.servervalues import server_value
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.profiles import ServerUse
 from tooldispatchd.catalog.servers import ServerCredentials
@@ -114,6 +115,7 @@ async def test_a_connection_holds_no_generation() -> None:
             program=None,
             log=log,
             agent=NOBODY,
+            place=None,
             turns=(None, 1),
             share=share,
         )

@@ -13,7 +13,7 @@ from tooldispatchd.catalog.specs import ProfileSpec, ToolSpec
 
 async def test_agents_share_one_process_until_the_last_has_left(tmp_path: Path) -> None:
     kit = Place(tmp_path / "kit")
-    async with served({"kit": kit.spec(shared=True)}) as runtime:
+    async with served({"kit": kit.spec(shared=True, keep_s=0)}) as runtime:
         async with talking(runtime) as first:
             async with talking(runtime) as second:
                 pids = {(await agent.ask("kit:pid"))["content"] for agent in (first, second)}
@@ -153,7 +153,7 @@ async def test_one_that_does_not_start_is_a_warning_to_all(tmp_path: Path, keys:
 
 async def test_a_lazy_one_starts_with_the_first_call_of_any(tmp_path: Path) -> None:
     kit = Place(tmp_path / "kit")
-    async with served({"kit": kit.spec(shared=True, lazy=True)}) as runtime:
+    async with served({"kit": kit.spec(shared=True, lazy=True, keep_s=0)}) as runtime:
         async with talking(runtime):
             pass
         async with talking(runtime) as first, talking(runtime) as second:

@@ -12,6 +12,7 @@ from tests.providers.mcp.connecting import ECHO, begin
 from tests.providers.mcp.keeping import SERVER, Log, keeper_of
 from tests.providers.mcp.scripted import ScriptedServer
 from tooldispatchd.agent.tools.sharing import Sharing, View
+from tooldispatchd.agent.tools.spares import ServerKind, WantedServer
 from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import Keeper
@@ -31,7 +32,7 @@ class Session:
         self.outcomes: list[Outcome] = []
         self._is_broken = is_broken
         self.view: View = View(
-            shared.sharing.server(b"key", shared.make),
+            shared.sharing.shared(shared.wanted),
             settled=self._settle,
             changed=self._change,
             flush_agent=self._flush,
@@ -62,6 +63,10 @@ class Shared:
         self.way = way
         self.log = Ledger()
         self.sharing = Sharing(home, self.log)
+
+    @property
+    def wanted(self) -> WantedServer:
+        return WantedServer(b"key", ServerKind("default", "kit"), lambda _: self.make, is_shared=True)
 
     def make(self, batch_done: Callable[[], None], changed: Callable[[], None]) -> Keeper:
         return keeper_of(self.way, QUIET, batch_done, changed, log=Log(), lists=ToolLists())

@@ -161,7 +161,13 @@ class PythonPlans:
 
     def keep(self, setups: Iterable[Setup]) -> None:
         """From now on functions of these alone are called, all of which their warm parents know."""
-        self._warm.keep(list(dict.fromkeys(tool for setup in setups for tool in _functions_of(setup))))
+        functions = (tool for setup in setups for tool in _functions_of(setup, setup.catalog.profiles.values()))
+        self._warm.keep(list(dict.fromkeys(functions)))
+
+    def start(self, setup: Setup) -> None:
+        """Start the parents that profiles with `warm` need."""
+        specs = ((profile, setup.profile_spec(profile.name)) for profile in setup.catalog.profiles.values())
+        self._warm.start(_functions_of(setup, [profile for profile, spec in specs if spec is not None and spec.warm]))
 
     def plan(self, runtime: Runtime, tool: DeclaredTool, profile: Profile) -> PythonPlan:
         """The plan of a tool with `python`, as agents of `profile` call it."""
@@ -179,10 +185,10 @@ async def open_python_plans(family: Family, scratches: Scratches) -> AsyncIterat
         yield PythonPlans(warm)
 
 
-def _functions_of(setup: Setup) -> Iterator[PythonTool]:
-    """Each function of a configuration, as every profile's agents call it, in chains too, and as hooks do."""
+def _functions_of(setup: Setup, profiles: Iterable[Profile]) -> Iterator[PythonTool]:
+    """Each function of a configuration, as agents of these profiles call it, in chains too, and as hooks do."""
     catalog = setup.catalog
-    for profile in catalog.profiles.values():
+    for profile in profiles:
         inner = (inner for tool in profile.tools for inner in catalog.tools[tool].needs)
         for name in dict.fromkeys((*profile.tools, *inner)):
             if (tool := catalog.tools[name]).spec.python is not None:

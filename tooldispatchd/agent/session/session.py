@@ -6,7 +6,6 @@ brings a `TaskTree`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from time import time
 from typing import Literal
 
@@ -40,7 +39,6 @@ from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.calls.recent import RecentCaller
 from tooldispatchd.calls.refusals import is_logged
 from tooldispatchd.catalog.profiles import Profile
-from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.workspaces import Workspace
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ByeSaid, Hello, NestedReq, Reply, Request, ShortReq, ToolCancel, ToolsReq
@@ -404,11 +402,7 @@ class Session:
     @property
     def roots(self) -> tuple[str, ...]:
         """`file://` URIs."""
-        roots = self._runtime.setup.roots(self.profile)
-        if WORKSPACE not in roots:
-            return roots
-        own = () if self.workspace is None else (Path(self.workspace.path).as_uri(),)
-        return tuple(uri for root in roots for uri in (own if root == WORKSPACE else (root,)))
+        return self._runtime.setup.roots(self.profile, self.workspace)
 
     @property
     def answers(self) -> frozenset[str]:

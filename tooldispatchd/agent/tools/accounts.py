@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tooldispatchd.agent.log import Log
-from tooldispatchd.agent.tools.servers import reach_of
+from tooldispatchd.agent.tools.servervalues import reach_of
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.servers import Binding
 from tooldispatchd.catalog.specs import LimitsSpec

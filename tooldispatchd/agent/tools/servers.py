@@ -10,11 +10,13 @@ from typing import Final, Protocol
 
 from tooldispatchd.agent.faults import too_many, without_secrets
 from tooldispatchd.agent.log import Log
-from tooldispatchd.agent.programs.confining import program_of_server
 from tooldispatchd.agent.programs.programs import Housed, Program
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.notes import ServerNotes
-from tooldispatchd.agent.tools.sharing import View
+from tooldispatchd.agent.tools.servervalues import value_of
+from tooldispatchd.agent.tools.sharing import SharedServer, View
+from tooldispatchd.agent.tools.spares import ServerKind, Successor, WantedServer
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
@@ -23,16 +25,15 @@ from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.catalog.names import default_prefix, prefix_taken, unique_prefixes
 from tooldispatchd.catalog.profiles import Profile, ServerUse
-from tooldispatchd.catalog.servers import Binding
-from tooldispatchd.catalog.specs import OAuthSpec
+from tooldispatchd.catalog.servers import Binding, kept_s
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.catalog.workspaces import Workspace, needs_workspace
-from tooldispatchd.http.reach import OAuth, Reach, reach_by
-from tooldispatchd.providers.mcp.asking import NOBODY, AgentSide
+from tooldispatchd.providers.mcp.asking import KINDS, NOBODY, AgentSide
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.keeper import Keeper, ServerHandle
 from tooldispatchd.providers.mcp.remembered import key_of
 from tooldispatchd.providers.mcp.server import Server, ServerOffer
+from tooldispatchd.providers.mcp.stdio import ChildPlace
 from tooldispatchd.providers.mcp.ways import preload, way_to
 from tooldispatchd.wire.faults import Code, Fault
 
@@ -51,6 +52,7 @@ class ServersOwner(AgentSide, Protocol):
 
     workspace: Workspace | None
     """The session's own directory, if it has one."""
+    visitor: Visitor
 
 
 class SessionServer:
@@ -238,67 +240,91 @@ class Servers:
             if not server.is_startable:
                 self._settle(server, settled)
             elif server.binding.spec.shared:
-                self._share(server, settled)
+                shared = self._runtime.services.sharing.shared(self._wanted(server, *self._value(server)))
+                self._attach(server, shared, settled)
             else:
-                (value, program), log = self._value(server), self._log.bind(server=server.name)
+                value, program = self._value(server)
                 if before is not None and before.hand_over(server, value):
-                    assert isinstance(server.kept, Keeper)
+                    assert server.kept is not None
                     server.kept.hear(partial(self._altered, server))
                     self._settle(server, settled)
-                    continue
-                keeper = server.kept = open_keeper(
-                    self._runtime,
-                    server.binding,
-                    value,
-                    self._owner.flush,
-                    partial(self._altered, server),
-                    program=program,
-                    log=log,
-                    agent=self._owner,
-                    turns=self._turns,
-                    share=self._memory_share,
-                )
-                keeper.moved = partial(self._owner.server_moved, server.name)
-                self._owner.own(partial(keeper.run, Once(partial(self._answered, server, settled))), keeper.close)
+                elif not self._take_spare(server, value, program, settled):
+                    self._start(server, value, program, settled)
+
+    def _start(
+        self, server: SessionServer, value: Server, program: Program | None, settled: Callable[[SessionServer], None]
+    ) -> None:
+        keeper = server.kept = open_keeper(
+            self._runtime,
+            server.binding,
+            value,
+            self._owner.flush,
+            partial(self._altered, server),
+            program=program,
+            log=self._log.bind(server=server.name),
+            agent=self._owner,
+            place=self._place,
+            turns=self._turns,
+            share=self._memory_share,
+        )
+        keeper.moved = partial(self._owner.server_moved, server.name)
+        self._owner.own(partial(keeper.run, Once(partial(self._answered, server, settled))), keeper.close)
+
+    def _place(self) -> "ServerPlace":
+        return ServerPlace(self._runtime.state.servers, self._turns[0], self._runtime.setup.limits.mcp_processes)
+
+    def _take_spare(
+        self, server: SessionServer, value: Server, program: Program | None, settled: Callable[[SessionServer], None]
+    ) -> bool:
+        """Have a server that waits for such a session, if there is one; and others behind it."""
+        wanted, sharing = self._wanted(server, value, program), self._runtime.services.sharing
+        spare = sharing.take(wanted.key, self._owner, None if value.reach is not None else self._place())
+        if wanted.spares and self._profile is self._runtime.setup.catalog.profiles.get(self._profile.name):
+            sharing.stock(wanted)
+        if spare is None:
+            return False
+        if spare.keeper.connection is not None:
+            spare.keeper.connection.share.move(self._memory_share)
+        view = self._attach(server, spare, settled)
+        self._owner.own(spare.ended.wait, view.close)
+        return True
+
+    def _wanted(self, server: SessionServer, value: Server, program: Program | None) -> WantedServer:
+        owner = self._owner
+        kind = ServerKind(self._profile.name, server.name)
+        if not server.binding.spec.shared:
+            answers = owner.answers.intersection(KINDS.values())
+            is_heard = owner.hears(server.name)
+            kind = ServerKind(*kind[:2], owner.visitor.uid, answers, is_heard, owner.workspace)
+        return wanted_of(self._runtime, server.binding, value, program, kind, turns=self._turns)
 
     def hand_over(self, server: SessionServer, value: Server) -> bool:
         """Give the server that is the same in another generation its open connection; whether there is one."""
         mine = self._by_name.get(server.name)
-        if mine is None or not isinstance(mine.kept, Keeper) or mine.kept.server != value or mine.fault is not None:
+        if mine is None or mine.kept is None or mine.kept.server != value or mine.fault is not None:
             return False
         old, new = mine.binding.spec, server.binding.spec
-        if (old.lazy, old.restart) != (new.lazy, new.restart):
+        if old.shared or (old.lazy, old.restart) != (new.lazy, new.restart):
             return False
         server.kept, mine.kept = mine.kept, None
         server.notes, mine.notes = mine.notes, None
         return True
 
     def _value(self, server: SessionServer) -> tuple[Server, Program | None]:
-        runtime, needed = self._runtime, tuple(server.needed)
-        program = program_of_server(runtime.setup, server.binding.spec, self._profile)
-        program = None if program is None else program.at(self._owner.workspace)
+        value, program = value_of(
+            self._runtime,
+            server.binding,
+            server.use,
+            needed=tuple(server.needed),
+            profile=self._profile,
+            workspace=self._owner.workspace,
+        )
         server.unenforced = () if program is None else program.unenforced
-        value = server_value(runtime, server.binding, server.use, needed=needed, profile=self._profile, program=program)
         return value, program
 
-    def _share(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
-        runtime = self._runtime
-        (value, program), log = self._value(server), runtime.setup.log.bind(server=server.name)
-        # It starts in the turns of the agent that needs it first; its memory is on no single agent's share.
-        turns, share = self._turns, runtime.state.memory.share(None)
-        make = partial(
-            open_keeper,
-            runtime,
-            server.binding,
-            value,
-            program=program,
-            log=log,
-            agent=NOBODY,
-            turns=turns,
-            share=share,
-        )
+    def _attach(self, server: SessionServer, shared: SharedServer, settled: Callable[[SessionServer], None]) -> View:
         view = server.kept = View(
-            runtime.services.sharing.server(key_of(value), make),
+            shared,
             settled=partial(self._answered, server, settled),
             changed=partial(self._altered, server),
             flush_agent=self._owner.flush,
@@ -306,6 +332,7 @@ class Servers:
         view.moved = partial(self._owner.server_moved, server.name)
         if view.is_settled:
             self._settle(server, settled)
+        return view
 
     def _answered(self, server: SessionServer, settled: Callable[[SessionServer], None]) -> None:
         self._settle(server, settled)
@@ -433,20 +460,17 @@ def open_keeper(
     program: Program | None,
     log: Log,
     agent: AgentSide,
+    place: Callable[[], ChildPlace] | None,
     turns: Turns,
     share: Share,
 ) -> Keeper:
     """The keeper of a connection to `server`, still to be run; it starts in the `turns` of an agent.
 
-    What it holds of the daemon's memory is of `share`.
+    What it holds of the daemon's memory is of `share`, and its child has a `place`.
     """
     # A connection may outlive the generation that it was opened in: nothing of it may hold the runtime.
     services, state = runtime.services, runtime.state
     house = None if program is None or program.policy is None else partial(Housed, services.programs, program)
-
-    # Of a shared one there is one process, whoever needs it.
-    limit = runtime.setup.limits.mcp_processes
-    place = None if agent is NOBODY else partial(ServerPlace, state.servers, turns[0], limit)
 
     def connect(changed: Callable[[], None]) -> Connection:
         return Connection(
@@ -478,86 +502,39 @@ def open_keeper(
     )
 
 
+def wanted_of(
+    runtime: Runtime, binding: Binding, value: Server, program: Program | None, kind: ServerKind, *, turns: Turns
+) -> WantedServer:
+    """Say what a server is that no session owns, and how it is made, in `turns`; its memory is nobody's at first."""
+    spec, setup = binding.spec, runtime.setup
+    key: Hashable = key_of(value)
+    roots: tuple[str, ...] = ()
+    spares = 0
+    if not spec.shared:
+        roots = setup.roots(kind.profile, kind.workspace)
+        key = (key, spec.restart, kind.uid, roots, kind.answers, kind.is_heard)
+        # Many servers ask for the roots before anything else, and a spare has no agent who could say them.
+        spares = 0 if "roots" in kind.answers and not roots else spec.spare
+
+    def make(successor: Successor | None) -> Callable[[Callable[[], None], Callable[[], None]], Keeper]:
+        return partial(
+            open_keeper,
+            runtime,
+            binding,
+            value,
+            program=program,
+            log=setup.log.bind(server=binding.name),
+            agent=successor or NOBODY,
+            place=None if successor is None else lambda: successor,
+            turns=turns,
+            share=runtime.state.memory.share(None),
+        )
+
+    return WantedServer(key, kind, make, spec.shared, spares, kept_s(spec), roots)
+
+
 def preload_ways(catalog: Catalog) -> None:
     """Import what connections to the servers of a daemon need, before anybody waits."""
     for binding in catalog.servers.values():
         if binding.spec.url is not None and binding.spec.enabled:
             preload(binding.spec.url)
-
-
-# A line of a server holds an answer and its envelope.
-ENVELOPE_BYTES: Final = 1024 * 1024
-
-
-def server_value(
-    runtime: Runtime,
-    binding: Binding,
-    use: ServerUse | None,
-    *,
-    needed: tuple[str, ...],
-    profile: Profile,
-    program: Program | None,
-) -> Server:
-    """The server as a session of `profile` uses it: whole or in part, and `needed` for its declared tools.
-
-    That of a shared server says nothing of the session, so that those of all sessions are equal, but whether its
-    resources are offered. `program` is that of a server with a command.
-    """
-    spec = binding.spec
-    limits = runtime.setup.limits
-    is_whole = use is not None and use.only is None
-    # A server that is not offered needs no more than the tools that declared ones are made of.
-    whitelist = spec.tools if use is not None or spec.shared else ()
-    if spec.shared:
-        # All of its tools that declared tools are made of, whichever of these the session has.
-        made = [tool.server for tool in runtime.setup.catalog.tools.values() if tool.server is not None]
-        needed = tuple(dict.fromkeys(tool.tool for tool in made if tool.binding == binding.name))
-    offered = runtime.setup.offers_resources(profile.name)
-    max_content_bytes = limits.max_content_bytes if program is None else program.command.max_output_bytes
-    return Server(
-        name=binding.name,
-        argv=() if spec.command is None else (spec.command, *spec.args),
-        reach=reach_of(binding),
-        transport=spec.transport,
-        env=spec.env if program is None else program.command.env,
-        cwd=spec.cwd if program is None else program.command.cwd,
-        held=None if program is None else program.held,
-        whitelist=whitelist,
-        allow=spec.allow if use is not None or spec.shared else None,
-        declared=needed,
-        deny=spec.deny,
-        protocol=spec.protocol,
-        handshake_s=spec.handshake_s or limits.handshake_s,
-        call_s=spec.call_s or limits.call_s,
-        dies_of_timeouts=spec.on_timeout != "cancel" and not spec.shared,
-        resources=bool(is_whole and offered if spec.mcp_resources is None else spec.mcp_resources),
-        traced=spec.trace,
-        told=spec.meta,
-        repairs=spec.repair is not False,
-        warns_of_outputs=spec.output_check == "warn",
-        max_call_s=spec.max_call_s if spec.reset_timeout_on_progress else None,
-        max_line_bytes=max_content_bytes + ENVELOPE_BYTES,
-        max_content_bytes=max_content_bytes,
-        policy=None if program is None else program.policy,
-    )
-
-
-def reach_of(binding: Binding) -> Reach | None:
-    """How a server behind a URL is reached; None for a command."""
-    spec, credentials = binding.spec, binding.credentials
-    if spec.url is None:
-        return None
-    oauth: OAuth | None = None
-    if spec.auth == "oauth":
-        wanted = spec.oauth or OAuthSpec()
-        oauth = OAuth(
-            grant=wanted.grant,
-            client_id=wanted.client_id,
-            client_secret=credentials.client_secret,
-            client_metadata_url=wanted.client_metadata_url,
-            private_key=credentials.private_key,
-            algorithm=wanted.algorithm,
-            scopes=wanted.scopes,
-            redirect_port=wanted.redirect_port,
-        )
-    return reach_by(spec, spec.url, credentials.headers, oauth)

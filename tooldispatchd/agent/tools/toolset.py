@@ -30,7 +30,8 @@ from tooldispatchd.agent.tools.declaredplans import (
     info_plans,
     narrow_plans,
 )
-from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, reach_of, why_never
+from tooldispatchd.agent.tools.servers import Servers, ServersOwner, SessionServer, at_servers, why_never
+from tooldispatchd.agent.tools.servervalues import reach_of
 from tooldispatchd.calls.content import AS_JSON
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
@@ -468,15 +469,12 @@ class Toolset:
 
     def passing(self) -> list[Raw]:
         """The servers that the agent may speak with beyond their tools and that are up, as `ready` lists them."""
-        return [
-            Raw(
-                msgspec.json.encode(
-                    {"server": each.name, "prefix": each.prefix, "capabilities": each.kept.offer.capabilities}
-                )
-            )
+        shown = (
+            {"server": each.name, "prefix": each.prefix, "capabilities": each.kept.offer.capabilities}
             for each in self._servers
             if each.is_settled and each.kept is not None and each.fault is None and self.passing_server(each.name)
-        ]
+        )
+        return [Raw(msgspec.json.encode(each)) for each in shown]
 
     def passing_server(self, name: str) -> SessionServer | None:
         """That server, up or not, where the agent may speak with it beyond its tools."""

@@ -24,6 +24,7 @@ from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.tools.accounts import accounts_of
 from tooldispatchd.agent.tools.declaredplans import plan_ahead
 from tooldispatchd.agent.tools.servers import preload_ways
+from tooldispatchd.agent.tools.warming import renew_servers
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.masker import Masker
 from tooldispatchd.config.difference import are_same
@@ -163,6 +164,7 @@ class Generations:
         self.number += 1
         self._take(reading)
         self._keep()
+        renew_servers(runtime)
         before.retire(partial(self._left, before))
 
     def close(self) -> None:

@@ -127,8 +127,8 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """How many requests the server has not answered."""
-        return len(self._pending)
+        """How many calls the server has not answered; a subscription that is open is none."""
+        return sum(isinstance(entry, PendingCall) for _, entry in self._pending.entries())
 
     @property
     def pid(self) -> int | None:

@@ -68,6 +68,9 @@ class ServerHandle(Protocol):
     def flush(self) -> None:
         """Send what is queued."""
 
+    def hear(self, changed: Callable[[], None]) -> None:
+        """Have another be told when the tools have changed."""
+
     def close(self) -> None:
         """Release the server. Idempotent."""
 

@@ -9,7 +9,7 @@ child is asked only where the kernel says that the first did not read it.
 """
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -135,6 +135,16 @@ class Warm:
                 environment.warm_up()
             if environment.is_idle:
                 del self._environments[surroundings]
+
+    def start(self, tools: Iterable[PythonTool]) -> None:
+        """Start the parents of these tools; where one cannot be had, the first call is told why."""
+
+        async def begin(place: WarmTool) -> None:
+            with suppress(NoParentError, SpawnError, OSError):
+                await place.environment.parent(place.tool)
+
+        for place in {place.environment: place for place in map(self._place, tools)}.values():
+            self._nursery.start_soon(begin, place)
 
     def waiting(self, tool: PythonTool) -> list[int]:
         """The pids of its children that wait for a call: forked ahead, or workers of all sessions or of none."""

@@ -24,6 +24,7 @@ from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import McpTool, Server
 from tooldispatchd.providers.mcp.stdio import StdioWay
+from tooldispatchd.providers.updates import Held
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.lines import Text
 from tooldispatchd.wire.messages import QuotedText
@@ -165,7 +166,8 @@ def begin(
     traceparent: str | None = None,
     update: Callable[[Update], None] | None = None,
 ) -> PendingCall | Fault:
-    call = PendingCall(tool, done, arguments, traceparent=traceparent, update=update)
+    call = PendingCall(tool, done, arguments, held=None if update is None else Held(update))
+    call.meta = None if traceparent is None else {"traceparent": traceparent}
     outcome = kept.start(call)
     assert not isinstance(outcome, Answer)
     return outcome or call

@@ -22,7 +22,7 @@ from tooldispatchd.providers.mcp.answers import MESSAGES_PER_TURN, Answers, Pend
 from tooldispatchd.providers.mcp.asking import NOBODY, ServerRequests
 from tooldispatchd.providers.mcp.messages import Incoming, InputRequired
 from tooldispatchd.providers.mcp.server import McpTool, Server
-from tooldispatchd.providers.updates import INTERVAL_S
+from tooldispatchd.providers.updates import INTERVAL_S, Held
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ContentKind, QuotedText
 
@@ -254,7 +254,7 @@ class Followed(Asked):
     def __init__(self) -> None:
         super().__init__()
         self.updates: list[Update] = []
-        assert self.answers.pending.add(PendingCall(TOOL, partial(self.end, 4), update=self.updates.append)) == 4
+        assert self.answers.pending.add(PendingCall(TOOL, partial(self.end, 4), held=Held(self.updates.append))) == 4
 
 
 @given(st.lists(st.integers(0, len(PROGRESS)), max_size=20))

@@ -63,6 +63,8 @@ class AgentCall(Call, eq=False, kw_only=True):
     key: str | Job
     asked_kind: ContentKind | None = None
     asked_room: float = math.inf
+    is_roomy: bool = False
+    """Whether nothing but a table bounds its answer."""
     bytes_in: int = 0
     is_renamed: bool = False
     """Another tool stands in its own one's place, which happens once."""
@@ -70,8 +72,6 @@ class AgentCall(Call, eq=False, kw_only=True):
     stored: StoredOutput | None = None
     turn: str | int | float | None = None
     updates: UpdateFilter | None = None
-    waiting: tuple[str, str, float] | None = None
-    """For what it waits, and since when."""
 
     @property
     def request(self) -> "AgentCall":
@@ -140,9 +140,7 @@ class AgentCall(Call, eq=False, kw_only=True):
     def announce(self) -> None:
         self.calls.announce(self)
 
-    def enter(self, event: CallEvent, limit_s: float, *, since: float | None = None) -> None:
-        self._note_wait()
-        super().enter(event, limit_s, since=since)
+    def entered(self, event: CallEvent) -> None:
         if event in STAGES_OF_WAITS:
             self.waiting = STAGES_OF_WAITS[event], "", trio.current_time()
         elif event is CallEvent.WAIT:
@@ -159,15 +157,15 @@ class AgentCall(Call, eq=False, kw_only=True):
         if at < len(steps):
             self.waiting = steps[at].order.name.lower(), steps[at].name, trio.current_time()
 
-    def _note_wait(self) -> None:
-        """What it waited for has come, or it has ended."""
-        if self.waiting is not None:
-            stage, name, since = self.waiting
-            self.waiting = None
-            self.context.tallies.waits(stage, name).add(trio.current_time() - since)
+    def note_wait(self) -> None:
+        assert self.waiting is not None
+        stage, name, since = self.waiting
+        self.waiting = None
+        self.context.tallies.waits(stage, name).add(trio.current_time() - since)
 
     def begin(self) -> None:
-        self.announce()
+        if self.job is not None:
+            self.announce()
         super().begin()
 
     def started(self) -> None:
@@ -183,7 +181,8 @@ class AgentCall(Call, eq=False, kw_only=True):
         if self.updates is not None:
             self.updates.close()
             self.updates = None
-        self._note_wait()
+        if self.waiting is not None:
+            self.note_wait()
         self.calls.ended(self)
 
     @property
@@ -233,9 +232,12 @@ def agent_call(calls: HoldingCalls, context: CallContext, body: ShortReq) -> Age
         turn=body.turn,
         above=lineage.serves,
         traceparent=trace if trace is not None and is_traceparent(trace) else lineage.traceparent,
-        asked_room=room_of(body) if body.has_bound else math.inf,
         asked_kind=wanted_kind(body, machine),
     )
+    if body.has_bound:
+        call.asked_room = room_of(body)
+    else:
+        call.is_roomy = context.is_roomy
     has_details = machine.asked.details or context.keeps_details
     if call.asked_kind is not None or has_details:
         call.wanted = Wanted(call.asked_kind or ContentKind.JSON, has_details)

@@ -186,6 +186,8 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     outputs: StoredOutputs
     """Long answers of its own calls, in files of the spool."""
     budget: AgentBudget | None
+    is_roomy: bool = False
+    """Whether nothing but a table bounds how much of an answer its agent gets."""
     keeps_details: bool = False
     """Whether what tools tell beside their answers is wanted, also where the agent does not ask for it."""
 
@@ -228,6 +230,8 @@ class Call(CallMachine, eq=False, kw_only=True):
     has_waited: bool = False
     """For its turn."""
     lookup: CallLookup | None = None
+    waiting: tuple[str, str, float] | None = None
+    """For what it waits, and since when."""
     leave_queue: Callable[[], object] | None = None
     """Where it waits and that is no gate: takes it out of there."""
     timed_by: TimerLine | Entry[Expiring] | None = None
@@ -304,8 +308,18 @@ class Call(CallMachine, eq=False, kw_only=True):
 
     def enter(self, event: CallEvent, limit_s: float, *, since: float | None = None) -> None:
         """Go on to a state in which the call may stay for `limit_s` seconds from `since` (now) on."""
+        if self.waiting is not None:
+            self.note_wait()
         self.apply(event)
         self._arm(self.allow(limit_s, trio.current_time() if since is None else since))
+        if event is not CallEvent.START:
+            self.entered(event)
+
+    def entered(self, event: CallEvent) -> None:
+        """It waits from here on."""
+
+    def note_wait(self) -> None:
+        """What it waited for has come, or it has ended."""
 
     def _arm(self, when: float) -> None:
         timer = self.context.timer

@@ -146,7 +146,8 @@ class InFlight:
             keeps_details=services.audit is not None,
             spool=services.spool,
             outputs=StoredOutputs(services.spool.quota, limits.stored_bytes),
-            budget=self._budget(runtime),
+            budget=(budget := self._budget(runtime)),
+            is_roomy=budget is None and session.machine.asked.max_output is None,
         )
         # Those that are stopped in one of the next turns, with what: none starts in a place that comes free meanwhile.
         self._to_stop: dict[AgentCall, Fault] = {}
@@ -193,7 +194,8 @@ class InFlight:
     def take(self, request: Request, body: ShortReq, plan: Plan | None) -> None:
         """Begin a call that the machine has let in; `plan` is None where its server is still starting."""
         call = agent_call(self, self._context, body)
-        if plan is None or not (plan.takes_place and plan.is_plain) or body.background or call.bytes_in > SMALL_BYTES:
+        is_plain = plan is not None and plan.takes_place and plan.is_plain and not body.background
+        if not (is_plain and call.bytes_in <= SMALL_BYTES) or self._account.bytes_in_flight:
             refusal = self._refusal(call, plan, in_background=bool(body.background))
             if refusal is None and (body.background or (plan is not None and plan.in_background)):
                 refusal = self._make_job(call)

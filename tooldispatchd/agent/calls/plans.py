@@ -44,7 +44,7 @@ from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.keeper import ServerHandle
 from tooldispatchd.providers.mcp.server import McpTool, Result
 from tooldispatchd.providers.process.running import Command, ProgramValue, Spill
-from tooldispatchd.providers.updates import UpdateLines
+from tooldispatchd.providers.updates import Held, UpdateLines
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ContentKind, QuotedText
 
@@ -262,7 +262,7 @@ class McpPlan(Plan):
     connection.
     """
 
-    __slots__ = ("_kept", "_runtime", "_tool")
+    __slots__ = ("_is_told", "_kept", "_most_s", "_runtime", "_tool")
 
     def __init__(
         self,
@@ -281,22 +281,18 @@ class McpPlan(Plan):
         self._kept = kept
         self._tool = tool
         self._runtime = runtime
+        self._most_s, self._is_told = server.max_call_s, server.told
 
     def start(self, call: Call) -> None:
         """Send the request; the connection's reader ends the call."""
-        done, update = partial(self._finish, call), call.update if call.wants_updates else None
-        request = PendingCall(
-            self._tool,
-            done,
-            call.sent_line,
-            traceparent=call.traceparent,
-            update=update,
-            wanted=call.wanted,
-            origin=call.request,
-        )
-        if self._kept.server.max_call_s is not None:
-            request.extend = partial(self._extend, call, self._kept.server.max_call_s)
-        if self._kept.server.told:
+        request = PendingCall(self._tool, partial(self._finish, call), call.sent_line, call.wanted, call.request)
+        if call.traceparent is not None:
+            request.meta = {"traceparent": call.traceparent}
+        if call.wants_updates:
+            request.held = Held(call.update)
+        if self._most_s is not None:
+            request.extend = partial(self._extend, call, self._most_s)
+        if self._is_told:
             request.meta = (request.meta or {}) | call_meta(call)
         outcome = self._kept.start(request)
         if outcome is not None:

@@ -69,7 +69,7 @@ class _Read(Step):
         if raw is not None and not plan.read.is_light(raw):
             assert isinstance(raw, Raw)
             return call.aside(partial(self._check, call, plan.read, raw), limit_s=plan.limit_s)
-        return self.read_light(call) or call.was_read()
+        return self.read_light(call) or (call.was_read() if plan.may_ask_for_job else None)
 
     @staticmethod
     def read_light(call: "Call") -> Fault | None:

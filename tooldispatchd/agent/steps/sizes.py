@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from tooldispatchd.agent.calls.agentcall import AgentCall
+from tooldispatchd.agent.calls.agentcall import MAX_OUTPUT, AgentCall
 from tooldispatchd.agent.calls.call import Call
 from tooldispatchd.agent.calls.spool import NO_ROOM, new_handle
 from tooldispatchd.agent.calls.step import Step
@@ -43,15 +43,19 @@ _write: Final = msgspec.msgpack.Encoder().encode
 class SizeStep(Step):
     """Bounds what a model gets of an answer; where no table says how much, its agent does."""
 
-    __slots__ = ("max_bytes", "overflow")
+    __slots__ = ("_most_chars", "max_bytes", "overflow")
 
     def __init__(self, max_bytes: int | None = None, overflow: Overflow | None = None) -> None:
         super().__init__(StepOrder.SIZE)
+        # A letter has four bytes at most.
+        self._most_chars = (MAX_OUTPUT if max_bytes is None else max_bytes) // 4
         self.max_bytes: Final = max_bytes
         self.overflow: Final[Overflow] = overflow or "store"
 
     def give(self, call: Call, outcome: Outcome) -> Outcome | Waits | None:
         if isinstance(outcome, Fault) or not isinstance(call, AgentCall):
+            return None
+        if call.is_roomy and type(outcome.content) is str and len(outcome.content) <= self._most_chars:
             return None
         size = given_bytes(outcome, call.wanted.kind)
         if outcome.is_shortened:

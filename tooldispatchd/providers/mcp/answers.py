@@ -9,13 +9,14 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 import trio
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.calls.connection import Pending
 from tooldispatchd.calls.content import AS_JSON, Wanted
 from tooldispatchd.calls.memory import Holding, Share
-from tooldispatchd.calls.outcome import Outcome, Update
+from tooldispatchd.calls.outcome import Answer, Outcome
 from tooldispatchd.catalog.schemas import ACCEPT, is_light
 from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.mcp.asking import InputRound, ServerRequests
@@ -48,66 +49,38 @@ MESSAGES_PER_TURN: Final = 128
 MAX_STRAY_LINES: Final = 10_000
 
 
-class PendingCall:
+class PendingCall(msgspec.Struct, eq=False):
     """A call of `tool` with `arguments`, a compact JSON object, until it is answered.
 
     `tool` is one of those that the server offers, or one of them with another output and `Result`. `wanted` is what is
-    wanted of its answer. `done` gets the
-    outcome exactly once, unless the call is cancelled or expires before. `update` gets the server's progress before
-    that, as `updates` merges it; it must neither raise nor call the connection. `tells`, where it is set, is called
-    before either is told something. `traceparent` is passed on as it is. `origin` is what the agent's side is given
-    when the server must know more for this call.
-
-    `extend`, where it is set, is called at each progress; the latest came at `heard_at`. When it was sent the
-    connection had `skipped` so many lines; where it is given up, `noise` is what came since and was no message.
-
-    `number` is that of its request; `arguments` and `meta` are kept for a request that must be sent once more, of which
-    there have been `rounds`. While the agent is asked what the server needs to know, `round` is there.
+    wanted of its answer. `done` gets the outcome exactly once, unless the call is cancelled or expires before. `held`
+    gets the server's progress before that; what it tells must neither raise nor call the connection. `meta` is passed
+    on as it is. `origin` is what the agent's side is given when the server must know more for this call.
     """
 
-    __slots__ = (
-        "_done",
-        "arguments",
-        "extend",
-        "heard_at",
-        "held",
-        "meta",
-        "noise",
-        "number",
-        "origin",
-        "round",
-        "rounds",
-        "skipped",
-        "tells",
-        "tool",
-        "wanted",
-    )
-
-    def __init__(
-        self,
-        tool: McpTool,
-        done: Callable[[Outcome], None],
-        arguments: Text = b"{}",
-        *,
-        traceparent: str | None = None,
-        update: Callable[[Update], None] | None = None,
-        wanted: Wanted = AS_JSON,
-        origin: object = None,
-    ) -> None:
-        self.tool = tool
-        self.origin = origin
-        self.wanted = wanted
-        self.held = None if update is None else Held(update)
-        self.arguments = arguments
-        self.meta: dict[str, object] | None = None if traceparent is None else {"traceparent": traceparent}
-        self.number = self.skipped = 0
-        self.heard_at = -math.inf
-        self.extend: Callable[[], None] | None = None
-        self.noise = ""
-        self.rounds = 0
-        self.round: InputRound | None = None
-        self.tells: Callable[[], None] | None = None
-        self._done = done
+    tool: McpTool
+    done: Callable[[Outcome], None]
+    arguments: Text = b"{}"
+    wanted: Wanted = AS_JSON
+    origin: object = None
+    held: Held | None = None
+    meta: dict[str, object] | None = None
+    number: int = 0
+    """Of its request. This, `arguments` and `meta` are kept for a request that must be sent once more."""
+    rounds: int = 0
+    """How often that was."""
+    round: InputRound | None = None
+    """While the agent is asked what the server needs to know."""
+    skipped: int = 0
+    """So many lines that were no messages had come when it was sent."""
+    noise: str = ""
+    """What came since and was no message, where it is given up."""
+    extend: Callable[[], None] | None = None
+    """Called at each progress."""
+    heard_at: float = -math.inf
+    """When the latest came."""
+    tells: Callable[[], None] | None = None
+    """Called before it is told something."""
 
     def tell_update(self) -> None:
         """Tell what is held of its updates."""
@@ -122,7 +95,7 @@ class PendingCall:
             self.tells()
         if self.held is not None:
             self.held.tell()
-        self._done(outcome)
+        self.done(outcome)
 
 
 class PendingRequest:
@@ -343,7 +316,7 @@ class Answers:
 
         Without an id it answers the request `asked`, in whose response it came, and an error the only call there is.
         """
-        if isinstance(message.method, str):
+        if message.method is not UNSET:
             if not isinstance(message.id, UnsetType) and message.id is not None:
                 self._asked.take_request(message)
             elif message.method == "notifications/progress":
@@ -353,7 +326,7 @@ class Answers:
             return True
         id_ = message.id
         number = id_ if type(id_) is int else request_number(id_)
-        if id_ is None or id_ is UNSET:
+        if number is None and (id_ is None or id_ is UNSET):
             error = error_in(message)
             if error is not None:
                 number = self._only_call(error) if asked is None else asked
@@ -368,7 +341,12 @@ class Answers:
             if output is not None and isinstance(message.result, Raw) and not is_light(message.result, output):
                 return False
             self.pending.take(number)
-            self._finish(entry, outcome_of(message, entry.tool, self._server, entry.wanted))
+            outcome = outcome_of(message, entry.tool, self._server, entry.wanted)
+            if type(outcome) is Answer:
+                self.has_completed = True
+                entry.finish(outcome)
+            else:
+                self._finish(entry, outcome)
         else:
             self.pending.take(number)
             self._reply(entry, message)

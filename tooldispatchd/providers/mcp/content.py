@@ -16,7 +16,7 @@ A message that is too large, or an answer that is too costly to check, for the d
 """
 
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -82,6 +82,19 @@ class _Text(msgspec.Struct):
     text: str
 
 
+class _OnlyText(msgspec.Struct):
+    text: str
+    type: Literal["text"]
+
+
+class _TextResult(msgspec.Struct, forbid_unknown_fields=True):
+    """Nearly all results: one block of text and nothing that says more."""
+
+    content: tuple[_OnlyText]
+    is_error: bool = msgspec.field(default=False, name="isError")
+    kind: Literal["complete"] = msgspec.field(default="complete", name="resultType")
+
+
 class _Block(msgspec.Struct):
     type: Raw | UnsetType = UNSET
     text: Raw | UnsetType = UNSET
@@ -108,6 +121,7 @@ class _Messages(msgspec.Struct):
 _decode: Final = msgspec.json.Decoder().decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_result: Final = msgspec.json.Decoder(_Result).decode
+_decode_text_result: Final = msgspec.json.Decoder(_TextResult).decode
 _decode_texts: Final = msgspec.json.Decoder(list[_Text]).decode
 _decode_block: Final = msgspec.json.Decoder(_Block).decode
 _decode_raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -120,6 +134,13 @@ _encode: Final = msgspec.json.Encoder().encode
 
 def outcome_of(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted = AS_JSON) -> Outcome | InputRequired:
     """The outcome of a call of `tool` that `server` answered with `reply`, or what the server needs to know first."""
+    raw = reply.result
+    is_open = tool.output is None and tool.result is Result.LISTED and tool.method == "tools/call"
+    if is_open and wanted is AS_JSON and type(raw) is Raw and len(raw) <= server.max_content_bytes:
+        with suppress(*DECODE_ERRORS):
+            said = _decode_text_result(raw)
+            if reply.error is UNSET:
+                return Answer(said.content[0].text, said.is_error, ContentKind.TEXT)
     try:
         outcome = _read(reply, tool, server, wanted)
     except DECODE_ERRORS:

@@ -37,7 +37,7 @@ from tooldispatchd.wire.messages import (
     ToolUpdate,
 )
 from tooldispatchd.wire.questions import Questions
-from tooldispatchd.wire.session import Event, SessionMachine, State, body_of
+from tooldispatchd.wire.session import Event, SessionMachine, State, beside_fault, body_of
 
 CANCELLED: Final = Fault(Code.CANCELLED, "the call was cancelled")
 JOB_TOOLS: Final = ("job_wait", "job_read", "job_list", "job_stop")
@@ -203,8 +203,14 @@ class Agent:
         if refusal is not None:
             self.machine.reply_fault(request, refusal.ran(may_have=False))
         elif isinstance(value, Fault):
-            content = value.ran(may_have=value.code is not Code.INVALID_INPUT).content()
-            self._reply(request, content, tool.kind, is_fault=True, by=tool.provider or "")
+            fault = value.ran(may_have=value.code is not Code.INVALID_INPUT)
+            content = fault.content()
+            if (asked := wanted_kind(body, self.machine)) is ContentKind.TEXT:
+                meta = self._meta(size_of(body.input), content, tool.kind, tool.provider or "", None)
+                beside = beside_fault(fault, asked, meta)
+                self.machine.reply(request, fault.text(), is_error=True, fault=True, beside=beside)
+            else:
+                self._reply(request, content, tool.kind, is_fault=True, by=tool.provider or "")
         elif body.background and job is None:
             self.machine.reply_fault(request, queue_full("jobs").ran(may_have=False))
         elif not tool.waits:

@@ -18,7 +18,7 @@ def read_toml(text: str) -> Json:
     """Return the value of the text; raises `EditError`."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         found = _AT_LINE.search(str(error))
         before = text.splitlines(keepends=True)[: int(found[1]) - 1] if found else []
         raise EditError("this is no TOML", text, sum(map(len, before))) from error

@@ -18,7 +18,7 @@ def read_yaml(text: str) -> Json:
     """Return the value of the text, None for one of nothing but comments; raises `EditError`."""
     try:
         value: Json = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         raise EditError("this is no YAML", text, 0 if mark is None else mark.index) from error
     return value

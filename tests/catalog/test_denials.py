@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
-from tooldispatchd.catalog.denials import is_spelled, spellings_of
 from tooldispatchd.catalog.problems import Problem
+from tooldispatchd.catalog.serverdenials import ServerDenials, is_spelled, spellings_of
 from tooldispatchd.catalog.specs import Config, McpSpec, ProfileSpec, ToolSpec
 
 CONFIG = Config(
@@ -60,6 +60,45 @@ def test_a_prefix_and_a_table_s_name_stand_for_one_server(entry: str) -> None:
 @pytest.mark.parametrize("entry", ["find", "srv:search", "srv__search"])
 def test_a_declared_tool_of_a_server_is_taken_away_with_what_it_is_made_of(entry: str) -> None:
     assert offered(entry) == ({"rm.all", "keep"}, {"srv:search"})
+
+
+@pytest.mark.parametrize("entry", ["srv*danger*", "*danger*", "srv_dan*", "s??_danger?zone", "srv__danger_z*"])
+def test_a_pattern_without_a_colon_is_of_servers_tools_too(entry: str) -> None:
+    assert offered(entry) == ({"rm.all", "keep", "find"}, {"srv:danger.zone"})
+
+
+def test_a_star_alone_is_all_declared_tools() -> None:
+    assert offered("*") == (set(), set())
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "danger.zone",
+        "danger_zone",
+        "srv__danger_zone",
+        "srv_danger.zone",
+        "mine__danger_zone",
+        "dan*",
+        "srv_d*",
+        "*_zone",
+    ],
+)
+def test_a_server_s_own_denial_holds_for_every_name_of_its_tools(entry: str) -> None:
+    denials = ServerDenials((entry,), ("srv", "mine"))
+    assert [denials.admits(tool) for tool in ("danger.zone", "danger.zones", "srv")] == [
+        True,
+        entry in {"dan*", "srv_d*"},
+        False,
+    ]
+    assert denials.missing(("danger.zone",)) == []
+    assert denials.missing(("other",)) == [entry]
+
+
+def test_a_profile_may_not_name_what_its_server_denies_by_another_name() -> None:
+    servers = {"srv": McpSpec(command="srv", deny=("srv__danger_zone",))}
+    problems = build_catalog(Config(mcp=servers, agents={"default": ProfileSpec(tools=("srv:danger.zone",))}))
+    assert [problem.why for problem in problems] == ["mcp.srv.deny takes this tool away"]  # type: ignore[union-attr]
 
 
 def test_a_bare_name_is_one_where_names_are_read_leniently() -> None:

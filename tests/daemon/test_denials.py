@@ -16,3 +16,14 @@ def test_a_denied_tool_cannot_be_called_and_a_slip_is_told_when_the_list_is_know
         for spelling in ("docs:echo", "docs__echo", "docs_echo"):
             assert agent.ask(spelling, {})["is_error"]
         assert daemon.logged("denial fits no tool") == 1
+
+
+def test_a_pattern_of_a_profile_and_a_server_s_own_spelling_take_its_tools_away(tmp_path: Path) -> None:
+    servers = server("own", "echo", 'deny = ["own__echo"]') + server("docs", "echo")
+    denying = '[agents.default]\nmcp = ["own", "docs"]\ndeny = ["docs_e*"]\n'
+    with daemon_on(tmp_path, servers + denying) as daemon, daemon.agent() as agent:
+        ready = agent.hello("default")
+        assert [tool["name"] for tool in ready["tools"] if "echo" in tool["name"]] == []
+        assert ready["warnings"] == []
+        for spelling in ("docs:echo", "docs__echo", "own:echo", "own_echo"):
+            assert agent.ask(spelling, {})["is_error"]

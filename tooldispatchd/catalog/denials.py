@@ -5,9 +5,8 @@ each of these the spellings of providers and separators. What fits no tool is a 
 would leave its tool callable; where a server's list is not known yet it is a warning.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 from tooldispatchd.catalog.agentspec import AgentSpec
@@ -15,36 +14,12 @@ from tooldispatchd.catalog.choosing import aliases_of
 from tooldispatchd.catalog.globs import NameList, is_glob
 from tooldispatchd.catalog.names import nearest, split_name
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.serverdenials import is_spelled, spellings_of
 from tooldispatchd.catalog.servers import Binding, server_tool
 from tooldispatchd.catalog.specs import Config, ToolSpec
-from tooldispatchd.catalog.spelling import DISTINCT, SEPARATORS, escapes, legible
 from tooldispatchd.catalog.traits import is_trait
 
-_SIGNS: Final = re.compile(r"[^A-Za-z0-9]+")
-_ESCAPED: Final = "__-"
 _UNKNOWN: Final = "no tool has this name, and no pattern fits any: what it should take away would stay"
-
-
-@lru_cache(maxsize=4096)
-def spellings_of(name: str) -> frozenset[str]:
-    """List a name, and how each provider and separator shows it."""
-    ways = ((provider, separator) for provider in (*DISTINCT, "plain") for separator in (":", *SEPARATORS))
-    looks = (legible(name, provider, separator) for provider, separator in ways)
-    prefix, tool = split_name(name)
-    behind = (f"{prefix}:{escaped}" for escaped in escapes(tool)) if prefix else ()
-    return frozenset({name, *escapes(name), *behind, *(look for look in looks if look is not None)})
-
-
-def is_spelled(name: str, entries: Iterable[str]) -> bool:
-    """Tell whether names or patterns stand for any spelling of the name."""
-    # Of a thousand tools nearly none is meant, and to spell one takes 30 us in the loop: only escapes add letters.
-    letters = _letters(name)
-    likely = [entry for entry in entries if _ESCAPED in entry or is_glob(entry) or _letters(entry) == letters]
-    return bool(likely) and any(map(NameList(likely).admits, spellings_of(name)))
-
-
-def _letters(name: str) -> str:
-    return _SIGNS.sub("", name)
 
 
 class ChosenNames:
@@ -82,10 +57,16 @@ class ChosenNames:
         return tuple(found)
 
     def spelled(self, server: Binding) -> tuple[str, ...]:
-        """List the entries of `deny` that are looked for among the spellings of a server's tools."""
-        names = (entry for entry in self.spec.deny if not is_trait(entry) and not self._is_exact(entry))
+        """List the entries of `deny` that are looked for among the spellings of a server's tools.
+
+        A pattern without a colon is among them, where it is more than `*`, which is of declared tools: a denial of
+        `*delete*` would else leave a server's.
+        """
+        names = (
+            entry for entry in self.spec.deny if entry.strip("*?") and not is_trait(entry) and not self._is_exact(entry)
+        )
         # What a server without a name will be called is not known before it has said so.
-        return tuple(entry for entry in names if server.prefix is None or (":" not in entry and not is_glob(entry)))
+        return tuple(entry for entry in names if server.prefix is None or ":" not in entry)
 
     def problems(self, path: Path) -> Iterator[Problem]:
         """Report each name in `deny` that fits no tool."""

@@ -25,6 +25,7 @@ from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.rest.declared import RestApi, RestTool, kinds_shown_to
 from tooldispatchd.catalog.restspecs import RestApiSpec
+from tooldispatchd.catalog.serverdenials import ServerDenials
 from tooldispatchd.catalog.servers import credential_kinds, without_query
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import InputMode, LimitsSpec, McpSpec, OutputMode, ProfileSpec, ToolSpec
@@ -395,7 +396,7 @@ def _used_by(users: Sequence[str]) -> str:
 def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:
     """How long it may take; what it offers and whether it is traced, where the table says something of it."""
     if spec.tools is not None or spec.allow is not None:
-        denied = NameList(spec.deny)
+        denied = ServerDenials(spec.deny, ())
         kept = ", ".join(
             name for name in (spec.tools if spec.allow is None else spec.allow) or () if not denied.admits(name)
         )

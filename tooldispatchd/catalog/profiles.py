@@ -15,10 +15,11 @@ import msgspec
 from tooldispatchd.catalog.agentspec import AgentSpec
 from tooldispatchd.catalog.choosing import aliases_of, declared_names
 from tooldispatchd.catalog.confinement import NOTHING, Confinement, confinement_of, problems_of
-from tooldispatchd.catalog.denials import ChosenNames, is_spelled
+from tooldispatchd.catalog.denials import ChosenNames
 from tooldispatchd.catalog.globs import NameList, is_glob
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.serverdenials import is_spelled
 from tooldispatchd.catalog.servers import NO_SUCH_SERVER, Binding, binding_of, server_tool
 from tooldispatchd.catalog.speckinds import Owners
 from tooldispatchd.catalog.specs import Config, Server
@@ -273,7 +274,7 @@ class _ProfileBuilder:
         server = self._by_prefix[prefix]
         spec = self._servers[server].spec
         table = f"mcp.{server}." if server in self._config.mcp else "the server's "
-        if NameList(spec.deny).admits(tool):
+        if self._servers[server].denials.admits(tool):
             return Problem(path, f"{table}deny takes this tool away", value=entry)
         if spec.allow is not None and not is_glob(tool) and not NameList(spec.allow).admits(tool):
             return Problem(path, f"{table}allow does not have this tool", value=entry)
@@ -487,7 +488,7 @@ def _has_tool(server: Binding, use: ServerUse, tool: str) -> bool:
         return all(each is None or _may_be_among(each, tool) for each in (spec.tools, use.only))
     lists = [each for each in (spec.tools, spec.allow) if each is not None]
     is_kept = all(NameList(each).admits(tool) for each in lists) and use.may_admit(tool, server.prefix)
-    return is_kept and not NameList(spec.deny).admits(tool)
+    return is_kept and not server.denials.admits(tool)
 
 
 def _may_be_among(names: tuple[str, ...], entry: str) -> bool:

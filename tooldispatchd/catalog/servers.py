@@ -15,9 +15,9 @@ import msgspec
 from msgspec import UNSET
 
 from tooldispatchd.catalog.confinement import KEYS, problems_of
-from tooldispatchd.catalog.globs import NameList
 from tooldispatchd.catalog.names import default_prefix, nearest, prefix_taken, split_name, unique_prefixes
 from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.serverdenials import ServerDenials
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec, Server, ToolSpec
 
 # --- URLs ---
@@ -310,6 +310,16 @@ class Binding(msgspec.Struct, frozen=True):
     left_out: str | None = None
     """Why it cannot be used, where another client's file has it so that it cannot be understood."""
 
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """What may stand before the names of its tools."""
+        return tuple(dict.fromkeys(filter(None, (self.name, self.prefix))))
+
+    @property
+    def denials(self) -> ServerDenials:
+        """What its own table takes away."""
+        return ServerDenials(self.spec.deny, self.prefixes)
+
 
 class ServerTool(msgspec.Struct, frozen=True):
     """The tool of a server that a declared tool is: the binding's name, and what that server calls the tool."""
@@ -344,7 +354,7 @@ def build_servers(config: Config) -> tuple[dict[str, Binding], list[str], list[P
     for name, tool in config.tools.items():
         meant = server_tool(name, tool, servers)
         binding = None if meant is None else servers.get(meant.binding)
-        if meant is not None and binding is not None and NameList(binding.spec.deny).admits(meant.tool):
+        if meant is not None and binding is not None and binding.denials.admits(meant.tool):
             key = "name" if tool.name else "mcp"
             problems.append(Problem(("tools", name, key), f"the server's deny takes {meant.tool} away"))
     return servers, warnings, problems

@@ -236,7 +236,7 @@ class McpSpec(ServerAnswersSpec, frozen=True, kw_only=True):
     """Of what would be offered, only these names and patterns; one that the server does not have is no error. It wins
     over `tools`."""
     deny: tuple[ServerToolName, ...] = ()
-    """Never offer these names and patterns; it wins over `tools` and `allow`."""
+    """Never offer these names and patterns, by any spelling of a tool's name; it wins over `tools` and `allow`."""
     tags: Tags = ()
     """Tags of each of its tools, see [tags](agents.md#tags-and-hints)."""
     prefix: Annotated[str, Meta(pattern=PREFIX_PATTERN)] | None = None

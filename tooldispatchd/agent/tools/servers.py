@@ -124,7 +124,7 @@ class SessionServer:
 
     def denies(self, tool: str, traits: Iterable[str] = ()) -> bool:
         """Whether its table takes a tool away, or the profile."""
-        is_denied = NameList(self.binding.spec.deny).admits(tool)
+        is_denied = self.binding.denials.admits(tool)
         return is_denied or (self.use is not None and self.use.denies(tool, traits, prefix=self.prefix))
 
     def keeps(self, tool: str) -> bool:

@@ -68,6 +68,7 @@ def server_value(
         allow=spec.allow if use is not None or spec.shared else None,
         declared=needed,
         deny=spec.deny,
+        prefixes=binding.prefixes if spec.deny else (),
         protocol=spec.protocol,
         handshake_s=spec.handshake_s or limits.handshake_s,
         call_s=spec.call_s or limits.call_s,

@@ -28,6 +28,7 @@ from tooldispatchd.catalog.schemas import (
     bound_schema,
     is_light,
 )
+from tooldispatchd.catalog.serverdenials import ServerDenials
 from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.mcp.greeting import is_complete
 from tooldispatchd.providers.mcp.headers import ParamHeaderError, read_param_headers
@@ -163,7 +164,7 @@ class Listing:
         self._server = server
         self._wanted = [NameList(names) for names in (server.whitelist, server.allow) if names is not None]
         self._declared = NameList(server.declared)
-        self._denied = NameList(server.deny)
+        self._denied = ServerDenials(server.deny, server.prefixes)
         self._share = share
         self._checkers = checkers
         # Other transports have no headers, and other revisions none of arguments.

@@ -18,15 +18,16 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     `name` is the binding's. `whitelist` holds the only tools wanted, each of which must be offered, `allow` the only
     ones of them; `declared` those that are wanted besides, because declared tools are made of them; `deny` those never
-    wanted. The three lists may hold patterns. `handshake_s` bounds all from spawn to the list of tools, `call_s` one
-    call, `max_line_bytes` one message of the server: an answer of `max_content_bytes` and its envelope. A server that
-    is being stopped has `polite_s` to end after its input closed, and `term_s` after SIGTERM. `protocol` is a revision
-    or `auto`, `transport` the form of HTTP or `auto`. A call over `call_s` is the connection's end only if
-    `dies_of_timeouts`. `resources` is whether resources and prompts are offered as tools; `traced`, whether each
-    message is logged; `told`, whether each call says whose it is. `policy` is what its child is started under, and
-    `held` the device and inode of the directory that it starts in, where that is a workspace. With
-    `warns_of_outputs` an answer is given that breaks the output schema which the server itself lists. With `max_call_s`
-    progress begins `call_s` anew, for so long in all. Whether it `repairs` says what inputs its tools take.
+    wanted, by any spelling of a name, also behind one of `prefixes`. The three lists may hold patterns. `handshake_s`
+    bounds all from spawn to the list of tools, `call_s` one call, `max_line_bytes` one message of the server: an answer
+    of `max_content_bytes` and its envelope. A server that is being stopped has `polite_s` to end after its input
+    closed, and `term_s` after SIGTERM. `protocol` is a revision or `auto`, `transport` the form of HTTP or `auto`. A
+    call over `call_s` is the connection's end only if `dies_of_timeouts`. `resources` is whether resources and prompts
+    are offered as tools; `traced`, whether each message is logged; `told`, whether each call says whose it is. `policy`
+    is what its child is started under, and `held` the device and inode of the directory that it starts in, where that
+    is a workspace. With `warns_of_outputs` an answer is given that breaks the output schema which the server itself
+    lists. With `max_call_s` progress begins `call_s` anew, for so long in all. Whether it `repairs` says what inputs
+    its tools take.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     allow: tuple[str, ...] | None = None
     declared: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
     protocol: str = "auto"
     handshake_s: float = 30.0
     call_s: float = 60.0

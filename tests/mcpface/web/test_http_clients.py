@@ -152,6 +152,36 @@ def test_the_status_says_what_is_wrong_in_that_revision(
     assert answered.message["id"] == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "headers", "opened"),
+    [
+        ("one", {}, 1),
+        # A proxy has many clients, and one user.
+        ("proxied", {"X-Forwarded-For": "192.0.2.1"}, 2),
+        # A program that does not say which one it is.
+        (None, {}, 2),
+    ],
+)
+def test_requests_of_one_program_on_this_machine_share_a_session(
+    place: Place, name: str | None, headers: dict[str, str], opened: int
+) -> None:
+    client = {} if name is None else {"io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"}}
+    caller = Caller(place[1], **{"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/list"}, **headers)
+    before = place[0].logged("session opened")
+    for _ in range(2):
+        assert caller.ask("tools/list", {"_meta": STATED | client}).status == 200
+    assert place[0].logged("session opened") - before == opened
+
+
+def test_programs_of_other_names_have_other_sessions(place: Place) -> None:
+    caller = Caller(place[1], **{"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/list"})
+    before = place[0].logged("session opened")
+    for name in ("first", "second"):
+        client = {"io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"}}
+        assert caller.ask("tools/list", {"_meta": STATED | client}).status == 200
+    assert place[0].logged("session opened") - before == 2
+
+
 def test_to_close_the_answer_is_to_cancel_the_call_in_that_revision(place: Place) -> None:
     daemon, port = place
     body = json.dumps(

@@ -43,11 +43,19 @@ _WRONG: Final = (
     UNSUPPORTED_REVISION,
 )
 _STATUSES: Final = {METHOD_UNKNOWN: 404} | dict.fromkeys(_WRONG, 400)
+# It is kept as long as the session that it shares.
+MAX_CLIENT_CHARS: Final = 256
 _BEGIN, _END = "=?base64?", "?="
 
 
 class _Meta(msgspec.Struct):
     revision: str | UnsetType = msgspec.field(default=UNSET, name="io.modelcontextprotocol/protocolVersion")
+    client: Raw | UnsetType = msgspec.field(default=UNSET, name="io.modelcontextprotocol/clientInfo")
+
+
+class _Client(msgspec.Struct):
+    name: str
+    version: str
 
 
 class _Params(msgspec.Struct):
@@ -67,6 +75,7 @@ class _Answer(msgspec.Struct):
 
 
 _decode_messages: Final = msgspec.json.Decoder(list[ClientMessage]).decode
+_decode_client: Final = msgspec.json.Decoder(_Client).decode
 _decode_params: Final = msgspec.json.Decoder(_Params).decode
 _decode_answer: Final = msgspec.json.Decoder(_Answer).decode
 
@@ -74,7 +83,7 @@ _decode_answer: Final = msgspec.json.Decoder(_Answer).decode
 class Peeked(msgspec.Struct, frozen=True):
     """`keys` are what leads to the session that gave them: the state of a request, a task.
 
-    `revision` is that of `_meta`.
+    `revision` is that of `_meta`, and `client` the name and the version there of the program that asks.
     """
 
     is_request: bool = False
@@ -82,6 +91,7 @@ class Peeked(msgspec.Struct, frozen=True):
     method: str | None = None
     name: str | None = None
     revision: str | None = None
+    client: tuple[str, str] | None = None
     id: Raw | None = None
     keys: tuple[str, ...] = ()
 
@@ -105,6 +115,7 @@ def peek_body(body: bytes) -> Peeked:
         method=method,
         name=None if named is UNSET else named,
         revision=None if revision is UNSET else revision,
+        client=_client_in(params),
         id=None if message.id is UNSET else message.id,
         keys=tuple(key for key in (params.state, params.task) if key is not UNSET),
     )
@@ -119,6 +130,17 @@ def _params_of(params: Raw | UnsetType) -> _Params:
         return _Params() if params is UNSET else _decode_params(params)
     except UNREADABLE:
         return _Params()
+
+
+def _client_in(params: _Params) -> tuple[str, str] | None:
+    if params.meta is UNSET or params.meta.client is UNSET:
+        return None
+    try:
+        client = _decode_client(params.meta.client)
+    except UNREADABLE:
+        return None
+    named = client.name, client.version
+    return None if sum(map(len, named)) > MAX_CLIENT_CHARS else named
 
 
 def mismatch(peeked: Peeked, *, revision: str | None, method: str | None, name: str | None) -> str | None:

@@ -16,6 +16,7 @@ import trio
 
 from tooldispatchd.mcpface.web.budget import ByteBudget
 from tooldispatchd.mcpface.web.guard import Head, Headers, RefusalError
+from tooldispatchd.mcpface.web.peers import Endpoint, find_uid
 
 # What Node's servers take, and twice what clients send with the longest token.
 MAX_HEAD_BYTES: Final = 16 * 1024
@@ -48,10 +49,12 @@ class ConnectionEndError(Exception):
 
 
 class ClientConnection:
-    """See the module. `address` is the client's, "" on a Unix socket."""
+    """See the module. `address` is the client's, "" on a Unix socket; `ends` are its endpoint and ours over TCP."""
 
-    def __init__(self, stream: trio.abc.Stream, address: str) -> None:
+    def __init__(self, stream: trio.abc.Stream, address: str, ends: tuple[Endpoint, Endpoint] | None = None) -> None:
         self.address = address
+        self._ends = ends
+        self._uid: int | None = None
         self.since = trio.current_time()
         # While a request that was admitted is served; the others make room first.
         self.is_serving = False
@@ -63,6 +66,13 @@ class ClientConnection:
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         # What came and h11 was not given yet.
         self._unread = memoryview(b"")
+
+    async def peer_uid(self) -> int | None:
+        """Find the user of a client on loopback, once; None where that is not known."""
+        if self._ends is not None:
+            ends, self._ends = self._ends, None
+            self._uid = await trio.to_thread.run_sync(find_uid, *ends)
+        return self._uid
 
     # --- requests ---
 

@@ -8,7 +8,7 @@ Since revision 2026-07-28 there is POST alone, and to close its answer is to can
 """
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import Final, Protocol
 
@@ -37,6 +37,8 @@ STATELESS: Final = R2026_07.name
 PRIMED: Final = R2025_11.name
 # The feed of what is said unasked.
 UNASKED: Final = 0
+# The headers by which a proxy tells of its client.
+_PROXIED: Final = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-real-ip"})
 _COMMENT: Final = b":\n\n"
 _JSON: Final = ("Content-Type", "application/json")
 _TEXT: Final = ("Content-Type", "text/plain; charset=utf-8")
@@ -223,7 +225,7 @@ class _Exchange:
             return
         site = self._site
         session = site.sessions.stateless(
-            site.place, self._credential, self._owner, connection=self._connection, keys=peeked.keys
+            site.place, self._credential, self._owner, caller=await self._caller(peeked), keys=peeked.keys
         )
         ticket, feed = await session.take(body, self._revision)
         try:
@@ -231,6 +233,18 @@ class _Exchange:
         finally:
             # Nobody reads on: the call is cancelled, if it still runs.
             session.abandon(ticket)
+
+    async def _caller(self, peeked: Peeked) -> Hashable:
+        """Say whose session a request shares: of a token; of a program of one user on loopback; of the connection."""
+        if self._credential.holder:
+            return self._credential.whose
+        # Behind a proxy on this machine are many clients, and all have its user.
+        if peeked.client is None or any(name in _PROXIED for name, _ in self._head.headers):
+            return self._connection
+        uid = await self._connection.peer_uid()
+        if uid is None:
+            return self._connection
+        return self._credential.whose, uid, self._connection.address, peeked.client
 
     async def _post_in_session(self, body: bytes, peeked: Peeked) -> None:
         if self._key is None and peeked.method == "initialize":

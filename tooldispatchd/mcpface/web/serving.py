@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -172,23 +173,26 @@ async def _listen(site: Site, connections: Connections, home: trio.Nursery) -> N
                     site.log.tell("connection not accepted", place=place.where, why=error.strerror or "unknown")
                     await trio.sleep(ACCEPT_PAUSE_S)
                 continue
-            named = address[0] if isinstance(address, tuple) else ""
             tls = None if certificate is None else certificate.context(site.place)
-            home.start_soon(_serve, site, connections, accepted, named, tls)
+            home.start_soon(_serve, site, connections, accepted, address, tls)
 
 
 async def _serve(
     site: Site,
     connections: Connections,
     accepted: trio.socket.SocketType,
-    address: str,
+    peer: object,
     tls: ssl.SSLContext | None,
 ) -> None:
     """Serve one connection to its end; the guard of what one client can do wrong here."""
     stream: trio.abc.Stream = trio.SocketStream(accepted)
     if tls is not None:
         stream = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
-    connection = ClientConnection(stream, address)
+    address, ends = "", None
+    with suppress(OSError):
+        if isinstance(peer, tuple):
+            address, ends = peer[0], (peer[:2], accepted.getsockname()[:2])
+    connection = ClientConnection(stream, address, ends)
     try:
         with trio.CancelScope() as scope:
             if connections.enter(connection, scope):

@@ -271,8 +271,8 @@ class WebSession:
 
 
 class WebSessions:
-    """The sessions of one place. Those without a handshake are found by their credential or, without a token, by the
-    connection that they came over; and by what only their answers told."""
+    """The sessions of one place. Those without a handshake are found by their caller, which may be the connection that
+    they came over; and by what only their answers told."""
 
     def __init__(
         self,
@@ -309,14 +309,13 @@ class WebSessions:
         return session
 
     def stateless(
-        self, place: WebPlace, credential: Credential, owner: str, *, connection: Hashable, keys: tuple[str, ...]
+        self, place: WebPlace, credential: Credential, owner: str, *, caller: Hashable, keys: tuple[str, ...]
     ) -> WebSession:
         """The session for a request that names none: the one that gave one of `keys`, else the caller's own."""
         for found in self._sessions.values() if keys else ():
             is_own = not found.is_over and found.credential.whose == credential.whose
             if is_own and any(map(found.knows, keys)):
                 return found
-        caller = credential.whose if credential.holder else connection
         session = self._stateless.get(caller)
         if session is None or session.is_over:
             session = self._stateless[caller] = self.open(place, credential, owner, idle_s=STATELESS_IDLE_S)

@@ -28,6 +28,7 @@ from benchmarks import (
     spare,
     start,
     toolbox,
+    watch,
 )
 from benchmarks.harness import Bar, BenchmarkError, Table, as_text, verdict
 
@@ -47,6 +48,7 @@ BENCHMARKS: Final[dict[str, Callable[[bool], Table]]] = {
     "memory": memory.measure,
     "start": start.measure,
     "spare": spare.measure,
+    "watch": watch.measure,
     "hostile": hostile.measure,
     "toolbox": toolbox.measure,
     "soak": soak.measure,

@@ -118,8 +118,10 @@ class Warm:
         kept = set(tools)
         before = {key: environment.is_warm for key, environment in self._environments.items()}
         called = {key._replace(code="") for key, is_warm in before.items() if is_warm}
-        for tool in tools:
+        sharing: dict[WarmKey, list[PythonTool]] = {}
+        for tool in kept:
             self._place(tool)
+            sharing.setdefault(tool.surroundings, []).append(tool)
         for tool, place in list(self._places.items()):
             if tool not in kept:
                 place.is_kept = False
@@ -129,7 +131,7 @@ class Warm:
         for worker in self.workers.drop({place.key for place in self._places.values()}):
             self._nursery.start_soon(self._end, worker)
         for surroundings, environment in list(self._environments.items()):
-            environment.keep([tool for tool in kept if tool.surroundings == surroundings])
+            environment.keep(sharing.get(surroundings, []))
             if surroundings not in before and surroundings._replace(code="") in called:
                 # The same with other code: whoever called that before calls it soon.
                 environment.warm_up()

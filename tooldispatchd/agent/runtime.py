@@ -95,7 +95,7 @@ class PythonPlanner(Protocol):
         """From now on tools of these alone are called."""
 
     def start(self, setup: Setup) -> None:
-        """Start the warm parents of profiles with `warm`, which takes its time."""
+        """Start the warm parents of profiles with `warm`, or all where code is watched, which takes its time."""
 
 
 class RestPlanner(Protocol):

@@ -141,7 +141,9 @@ def test_code_that_is_watched_is_run_soon_after_it_was_saved(daemon: Reloadable,
 
 
 def test_an_author_reads_on_the_terminal_what_each_save_came_to_and_has_it_in_open_sessions(tmp_path: Path) -> None:
-    (tmp_path / "adding.py").write_text("def add(a: int) -> int:\n    return a\n")
+    # The first word of the process that imports it.
+    mark = "import sys, pathlib\npathlib.Path(__file__).with_name(sys.argv[1]).touch()\n"
+    (tmp_path / "adding.py").write_text(f"{mark}def add(a: int) -> int:\n    return a\n")
     path = tmp_path / "dispatch.sock"
     (tmp_path / "config.toml").write_text(f'[tools.add]\npython = "adding:add"\n[daemon]\nlisten = ["unix:{path}"]\n')
     ours, theirs = pty.openpty()
@@ -160,6 +162,10 @@ def test_an_author_reads_on_the_terminal_what_each_save_came_to_and_has_it_in_op
         try:
             until(lambda: shows(b"daemon ready"))
             with made.agent() as agent:
+                # Nobody has called it yet, and it is there.
+                until((tmp_path / "warm").exists)
+                (tmp_path / "adding.py").write_text("def add(:\n")
+                until(lambda: shows(b"(adding.py, line 1)"))
                 assert agent.ask("add", {"a": 1})["content"] == "1"
                 (tmp_path / "adding.py").write_text("def add(a: int) -> int:\n    return a + 1\n")
                 until(lambda: shows(b"tools.add: code"))
@@ -171,4 +177,4 @@ def test_an_author_reads_on_the_terminal_what_each_save_came_to_and_has_it_in_op
         finally:
             process.kill()
             os.close(ours)
-    assert shown.count(b"reloaded") == 2
+    assert shown.count(b"reloaded") == 3

@@ -165,9 +165,11 @@ class PythonPlans:
         self._warm.keep(list(dict.fromkeys(functions)))
 
     def start(self, setup: Setup) -> None:
-        """Start the parents that profiles with `warm` need."""
+        """Start the parents that profiles with `warm` need; all where code is watched: they outlive a mistake in it."""
         specs = ((profile, setup.profile_spec(profile.name)) for profile in setup.catalog.profiles.values())
-        self._warm.start(_functions_of(setup, [profile for profile, spec in specs if spec is not None and spec.warm]))
+        is_watched = setup.catalog.config.daemon.watch
+        warm = [profile for profile, spec in specs if is_watched or (spec is not None and spec.warm)]
+        self._warm.start(_functions_of(setup, warm))
 
     def plan(self, runtime: Runtime, tool: DeclaredTool, profile: Profile) -> PythonPlan:
         """The plan of a tool with `python`, as agents of `profile` call it."""

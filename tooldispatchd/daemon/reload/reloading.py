@@ -131,7 +131,7 @@ class Reloader:
 
     def _watch_files(self, nursery: trio.Nursery) -> None:
         """Watch the files that were read last, where the configuration says so."""
-        is_wanted = self._source.for_author or self._generations.latest.setup.catalog.config.daemon.watch
+        is_wanted = self._generations.latest.setup.catalog.config.daemon.watch
         if is_wanted and self._watch is None:
             from tooldispatchd.daemon.reload.watching import FileWatch  # noqa: PLC0415  # few daemons watch theirs
 

@@ -89,6 +89,10 @@ class ConfigurationSource:
         loaded_at = time.time()
         loaded = load(self.path, os.environ, enforceable=self._enforceable)
         catalog = loaded.catalog
+        if self.for_author:
+            daemon = msgspec.structs.replace(catalog.config.daemon, watch=True)
+            config = msgspec.structs.replace(catalog.config, daemon=daemon)
+            catalog = msgspec.structs.replace(catalog, config=config)
         if any(programs(catalog.config, catalog.profiles, catalog.servers)):
             self._enforceable = catalog.enforceable
         found = self._listen or catalog.config.daemon.listen or [self._standing]

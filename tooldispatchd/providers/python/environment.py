@@ -133,10 +133,6 @@ class WarmEnvironment:
         """Whether a parent serves its calls."""
         return self._parent is not None
 
-    def warm_up(self) -> None:
-        """Have a parent started ahead of the first call."""
-        self._load()
-
     @property
     def is_idle(self) -> bool:
         """Whether it has no tool, and nothing that is to be ended."""

@@ -131,10 +131,10 @@ class Warm:
         for worker in self.workers.drop({place.key for place in self._places.values()}):
             self._nursery.start_soon(self._end, worker)
         for surroundings, environment in list(self._environments.items()):
-            environment.keep(sharing.get(surroundings, []))
+            environment.keep(own := sharing.get(surroundings, []))
             if surroundings not in before and surroundings._replace(code="") in called:
                 # The same with other code: whoever called that before calls it soon.
-                environment.warm_up()
+                self.start(own[:1])
             if environment.is_idle:
                 del self._environments[surroundings]
 

@@ -64,6 +64,8 @@ def test_what_is_written_is_read_in_its_order(place: str) -> None:
     assert ids(reader.latest(ALL, 3)) == ["597", "598", "599"]
     assert ids(reader.latest(AuditFilter(since=NOW + 598), 0)) == ["598", "599"]
     assert reader.latest(AuditFilter(tool="nothing*"), 3) == []
+    assert ids(reader.latest(AuditFilter(profile="coder", session=7), 1)) == ["599"]
+    assert reader.latest(AuditFilter(session=8), 3) == reader.latest(AuditFilter(profile="other"), 3) == []
     assert [(each.event, each.count) for each in reader.notes(NOW)] == [("opened", None), ("lost", 3)]
     store.write(calls(2, first=600), [])
     assert ids(reader.news(ALL)) == ["600", "601"]

@@ -133,7 +133,8 @@ def run(arguments: argparse.Namespace) -> int:
                 _print_calls(reader, wanted, arguments)
         finally:
             reader.close()
-    except AuditStoreError as error:
+    except (AuditStoreError, OverflowError) as error:
+        # No store has a number so large.
         print(f"tooldispatchd: {error}", file=sys.stderr)
         return 1
     return 0

@@ -270,3 +270,27 @@ def test_a_retry_becomes_a_task_where_it_takes_long_itself() -> None:
     assert [said["__port"] for said in stage.lines()] == ["tool_background"]
     stage.answer(line, '{"job":"job-1"}', job="job-1")
     assert stage.told()[0]["result"]["resultType"] == "task"
+
+
+def test_a_client_of_a_handshake_is_asked_beside_its_task_whose_state_tells_of_it() -> None:
+    stage = Stage()
+    stage.open(offer={"elicitation": {}}, **JOBS)
+    stage.lines()
+    stage.request("tools/call", {"name": "look", "task": {}})
+    stage.answer(stage.lines()[0], '{"job":"job-1"}', job="job-1")
+    task_id = stage.told()[0]["result"]["task"]["taskId"]
+    _asks(stage, "q1")
+    _asks(stage, "q2")
+    first, second = stage.told()
+    assert first["params"] == {"message": "q1", "_meta": {"io.modelcontextprotocol/related-task": {"taskId": task_id}}}
+    stage.client({"jsonrpc": "2.0", "id": first["id"], "result": {"action": "decline"}})
+    assert [line["result"] for line in stage.lines()] == [{"action": "decline"}]
+    stage.request("tasks/get", {"taskId": task_id})
+    stage.answer(stage.lines()[0], '{"job":"job-1","name":"look","state":"running"}')
+    assert stage.told()[0]["result"]["status"] == "input_required"
+    stage.request("tasks/get", {"taskId": task_id})
+    stage.answer(stage.lines()[0], '{"job":"job-1","name":"look","state":"done","content":"seen"}')
+    withdrawn, told = stage.told()
+    assert withdrawn["params"] == {"requestId": second["id"]}
+    assert told["result"]["status"] == "completed"
+    assert ["refuse" in line for line in stage.lines()] == [True]

@@ -17,9 +17,9 @@ from tooldispatchd.mcpface.alarms import Alarms
 from tooldispatchd.mcpface.approvals import NO_FORMS, form_of, verdict_of
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide
-from tooldispatchd.mcpface.jsonrpc import UNREADABLE, WRONG_PARAMS, is_object
-from tooldispatchd.mcpface.revisions import ClientOffer
-from tooldispatchd.mcpface.tasks import QUESTION_S, ClientTasks
+from tooldispatchd.mcpface.jsonrpc import UNREADABLE, WRONG_PARAMS, is_object, members
+from tooldispatchd.mcpface.revisions import RELATED_TASK, ClientOffer
+from tooldispatchd.mcpface.tasks import QUESTION_S, ClientTask, ClientTasks
 
 # As many calls as a daemon lets an agent have in flight.
 MAX_PARKED: Final = 256
@@ -118,9 +118,7 @@ class ClientQuestions:
         if self._client.has_ended:
             self._answer(question, None)
         elif needs is None and task is not None:
-            # No two questions of a task have one key: clients may leave out those that they have answered.
-            key = question.id if line.key is None else f"{line.key}-{question.id}"
-            self._tasks.ask(task, key, question.told, partial(self._answer, question))
+            self._ask_in(task, line, question)
         elif needs is None and stateless is not None:
             self._gather(line, question, stateless)
         elif needs is None:
@@ -141,6 +139,21 @@ class ClientQuestions:
         if request is not None:
             request.ended.append(partial(self._client.withdraw, key))
         self._client.ask(key, _METHODS[question.kind], question.params, request, partial(self._answer, question))
+
+    def _ask_in(self, task: ClientTask, line: DaemonLine, question: _Question) -> None:
+        # No two questions of a task have one key: clients may leave out those that they have answered.
+        key = question.id if line.key is None else f"{line.key}-{question.id}"
+        asked = f"question-{question.id}"
+
+        def end(answer: Raw | None) -> None:
+            self._client.withdraw(asked)
+            self._answer(question, answer)
+
+        self._tasks.ask(task, key, question.told, end)
+        if not task.takes_updates:
+            # A client of a handshake is asked beside its task, whose state tells of it.
+            params, then = _related(question.params, task.id), partial(self._tasks.settle, task, key)
+            self._client.ask(asked, _METHODS[question.kind], params, None, then)
 
     def _gather(self, line: DaemonLine, question: _Question, request: ClientRequest) -> None:
         round_ = self._rounds.get(request.number)
@@ -208,6 +221,16 @@ class ClientQuestions:
             return
         refusal: dict[str, object] = {"refuse": "the client answers no such question"}
         self._daemon.respond(question.id, refusal if result is None else {"result": result})
+
+
+def _related(params: Raw, task_id: str) -> object:
+    """`params` with the task that they belong to, where they are an object."""
+    try:
+        fields = members(params)
+        meta = members(fields.get("_meta", b"{}"))
+    except UNREADABLE:
+        return params
+    return {**fields, "_meta": dict[str, object](meta) | {RELATED_TASK: {"taskId": task_id}}}
 
 
 def _mode(params: Raw) -> str:

@@ -20,7 +20,7 @@ from tooldispatchd.mcpface.answers import called
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of, read_line
 from tooldispatchd.mcpface.jsonrpc import INTERNAL, UNREADABLE, WRONG_PARAMS, is_object
-from tooldispatchd.mcpface.revisions import RELATED_TASK, TASKS_EXTENSION, ClientOffer
+from tooldispatchd.mcpface.revisions import RELATED_TASK, TASKS_EXTENSION
 
 # Before an answer over HTTP becomes a stream (5 s), and within the 10 s that an impatient client waits.
 PROMOTED_S: Final = 4.0
@@ -36,12 +36,13 @@ QUESTION_S: Final = 600.0
 class ClientTask:
     """One job as the client knows it."""
 
-    def __init__(self, job: str, now: str, offer: ClientOffer, *, is_structured: bool) -> None:
+    def __init__(self, job: str, now: str, request: ClientRequest, *, is_structured: bool) -> None:
         # As random as `secrets`, with which OpenSSL is loaded: that takes as long as most of the face.
         self.id = f"task-{uuid4().hex}"
         self.job = job
         self.started = now
-        self.offer = offer
+        self.offer = request.offer
+        self.takes_updates = request.revision.is_stateless
         self.is_structured = is_structured
         self.is_cancelled = False
         self.questions: dict[str, tuple[dict[str, object], Callable[[Raw | None], None]]] = {}
@@ -86,21 +87,26 @@ class ClientTasks:
         if takes_tasks:
             if len(self._tasks) >= MAX_TASKS:
                 self._refuse(self._tasks.pop(next(iter(self._tasks))))
-            offer = request.offer if is_stateless else ClientOffer()
-            task = ClientTask(line.job, self._now(), offer, is_structured=is_structured)
+            task = ClientTask(line.job, self._now(), request, is_structured=is_structured)
             self._tasks[task.id] = task
             told = self._told(task, line, request)
             self._client.answer(request, {"resultType": "task", **told} if is_stateless else {"task": told})
         return takes_tasks
 
     def of_job(self, job: str | None) -> ClientTask | None:
-        """The task of a job whose client answers questions by `tasks/update`; None where there is none."""
-        return next((task for task in self._tasks.values() if task.job == job and task.offer.has_tasks), None)
+        """The task of a job; None where there is none."""
+        return next((task for task in self._tasks.values() if task.job == job), None)
 
     def ask(self, task: ClientTask, key: str, told: dict[str, object], then: Callable[[Raw | None], None]) -> None:
         """Ask the client of a task; `then` gets its answer, or None where none will come."""
         task.questions[key] = told, then
-        self._alarms.after(QUESTION_S, partial(self._settle, task, key, None))
+        self._alarms.after(QUESTION_S, partial(self.settle, task, key, None))
+
+    def settle(self, task: ClientTask, key: str, answer: Raw | None) -> None:
+        """End a question of a task, unless it has ended."""
+        _, then = task.questions.pop(key, (None, None))
+        if then is not None:
+            then(answer)
 
     def end(self) -> None:
         """Refuse the questions of all tasks: their client sends nothing more."""
@@ -125,7 +131,7 @@ class ClientTasks:
         if task is not None:
             for key, answer in (request.params.input_responses or {}).items():
                 if is_object(answer):
-                    self._settle(task, key, answer)
+                    self.settle(task, key, answer)
             self._client.answer(request, {})
 
     def show(self, request: ClientRequest) -> None:
@@ -139,14 +145,9 @@ class ClientTasks:
     def _stop(self, job: str) -> None:
         self._daemon.call("job_stop", Raw(msgspec.json.encode({"job": job})), lambda _: None)
 
-    def _settle(self, task: ClientTask, key: str, answer: Raw | None) -> None:
-        _, then = task.questions.pop(key, (None, None))
-        if then is not None:
-            then(answer)
-
     def _refuse(self, task: ClientTask) -> None:
         for key in list(task.questions):
-            self._settle(task, key, None)
+            self.settle(task, key, None)
 
     def _find(self, request: ClientRequest) -> ClientTask | None:
         """The task that a request names; fails it where there is none, or where its client takes none."""

@@ -148,8 +148,45 @@ def test_what_it_leaves_in_the_background_does_not_hold_the_state(say: Callable[
     assert say("pwd") == "/usr\nexit code 0"
 
 
-def test_a_program_that_wants_an_editor_is_told_that_there_is_none(caller: Caller) -> None:
-    command = "git init -q . && git -c user.name=a -c user.email=a@example.com commit --allow-empty"
-    said = bash(command, caller.ctx(), timeout_s=20)
-    assert "Please supply the message using either -m or -F" in said
-    assert said.endswith("exit code 1")
+SET = {
+    "TERM": "dumb",
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat"),
+    **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"), "false"),
+    "GIT_TERMINAL_PROMPT": "0",
+    "DEBIAN_FRONTEND": "noninteractive",
+}
+REPOSITORY = (
+    "git init -q . && git config user.name a && git config user.email a@example.com"
+    " && git commit -q --allow-empty -m one && git commit -q --allow-empty -m two && "
+)
+
+
+def test_programs_are_told_that_nobody_is_there(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    # In a daemon the table of the tool says it.
+    monkeypatch.delenv("TERM", raising=False)
+    words = " ".join(f'"${name}"' for name in SET)
+    assert bash(f"printf '%s,' {words}", caller.ctx()).startswith(",".join(SET.values()) + ",\n")
+
+
+def test_what_the_table_says_of_a_variable_goes_before(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_EDITOR", "true")
+    assert bash('echo "$GIT_EDITOR $EDITOR"', caller.ctx()).startswith("true false\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "code"),
+    [
+        ("git commit --allow-empty", "Please supply the message using either -m or -F", 1),
+        ("git commit --amend --allow-empty", "Please supply the message using either -m or -F", 1),
+        ("git rebase -i HEAD~1", "There was a problem with the editor", 1),
+        ("git tag -a v1", "Please supply the message using either -m or -F", 1),
+        ("git -c core.pager=less log --oneline", "two", 0),
+        ("git add -p; git clean -i; read answer; cat", "", 0),
+        ("python3 -c 'input()'", "EOFError", 1),
+        ("test -t 0 || test -t 1 || : < /dev/tty", "/dev/tty", 1),
+    ],
+)
+def test_no_command_waits_for_a_person(caller: Caller, command: str, said: str, code: int) -> None:
+    told = bash(REPOSITORY + f"({command})", caller.ctx(), timeout_s=20)
+    assert said in told
+    assert told.endswith(f"exit code {code}")

@@ -63,6 +63,15 @@ async def test_searxng_is_asked_for_json() -> None:
     assert here.heads[0].startswith("GET /search?q=two+words&format=json HTTP/1.1\r\n")
 
 
+@pytest.mark.parametrize("engine", PATHS)
+@pytest.mark.parametrize("end", ["", "/", "PATH", "PATH/"])
+async def test_a_url_may_be_given_with_the_path_of_the_api(engine: str, end: str) -> None:
+    async with site({PATHS[engine]: page(answer_of(engine, HITS[:1]))}) as here:
+        url = here.url + end.replace("PATH", PATHS[engine])
+        assert "A & B" in await search("q", context(options={"search": {"engine": engine, "url": url, "key": KEY}}))
+        assert here.heads[0].split(" ")[1].partition("?")[0] == PATHS[engine]
+
+
 async def test_brave_is_given_the_key_in_a_header_of_its_own() -> None:
     _, here = await searched("brave", page(b"{}"), limit=7)
     assert here.heads[0].startswith("GET /res/v1/web/search?q=two+words&count=7&text_decorations=false HTTP/1.1\r\n")

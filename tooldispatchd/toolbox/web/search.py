@@ -18,6 +18,7 @@ from tooldispatchd.toolbox.web.downloading import bounded_body, client_for, prox
 _MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 _MAX_SNIPPET_CHARS: Final = 600
 _URLS: Final = {"brave": "https://api.search.brave.com", "tavily": "https://api.tavily.com"}
+_PATHS: Final = {"searxng": "/search", "brave": "/res/v1/web/search", "tavily": "/search"}
 _QUOTA: Final = {402, 429, 432, 433}
 
 
@@ -81,17 +82,19 @@ def _line(text: str) -> str:
 
 def _request(client: httpx2.AsyncClient, options: EngineOptions, query: str, limit: int) -> httpx2.Request:
     url = (options.url or _URLS.get(options.engine, "")).rstrip("/")
+    # Some give it whole, with the path of the API.
+    url = url.removesuffix(_PATHS[options.engine]) + _PATHS[options.engine]
     bearer = {"Authorization": f"Bearer {options.key}"} if options.key else {}
     match options.engine:
         case "searxng":
-            return client.build_request("GET", f"{url}/search", params={"q": query, "format": "json"}, headers=bearer)
+            return client.build_request("GET", url, params={"q": query, "format": "json"}, headers=bearer)
         case "brave":
             params: dict[str, str | int] = {"q": query, "count": limit, "text_decorations": "false"}
             key = {"X-Subscription-Token": options.key}
-            return client.build_request("GET", f"{url}/res/v1/web/search", params=params, headers=key)
+            return client.build_request("GET", url, params=params, headers=key)
         case "tavily":
             wanted = {"query": query, "max_results": limit}
-            return client.build_request("POST", f"{url}/search", json=wanted, headers=bearer)
+            return client.build_request("POST", url, json=wanted, headers=bearer)
 
 
 async def _answered(options: EngineOptions, query: str, limit: int) -> bytes:

@@ -8,11 +8,11 @@ from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.mcpface.daemonside import DaemonLine, ToldFault, fault_of
 from tooldispatchd.mcpface.jsonrpc import UNREADABLE, members
+from tooldispatchd.mcpface.paramheaders import with_marks
 from tooldispatchd.mcpface.revisions import Revision
 from tooldispatchd.wire.faults import text_of
 
 _read_parts: Final = msgspec.json.Decoder(list[Raw]).decode
-_MARK: Final = b'"x-mcp-header"'
 _skim: Final = msgspec.json.Decoder(Raw).decode
 _read_fields: Final = msgspec.json.Decoder(dict[str, object]).decode
 
@@ -63,23 +63,9 @@ def listed_tool(raw: Raw, revision: Revision) -> ListedTool | None:
         tool.output_schema = UNSET
     if not revision.has_annotations:
         tool.annotations = UNSET
-    if not isinstance(tool.input_schema, UnsetType) and _MARK in bytes(tool.input_schema):
-        tool.input_schema = Raw(msgspec.json.encode(_unmark(msgspec.json.decode(tool.input_schema))))
+    if not isinstance(tool.input_schema, UnsetType):
+        tool.input_schema = with_marks(tool.input_schema, is_kept=revision.is_stateless)
     return tool
-
-
-def _unmark(schema: object) -> object:
-    """Leave the mark `x-mcp-header` out: no header is then recognised, so none has to be compared with the body.
-
-    A property of that name stays, since its schema is no string.
-    """
-    if isinstance(schema, list):
-        return [_unmark(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: _unmark(value) for key, value in schema.items() if not (key == "x-mcp-header" and isinstance(value, str))
-    }
 
 
 def text_part(text: str) -> dict[str, str]:

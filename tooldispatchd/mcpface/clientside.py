@@ -78,6 +78,8 @@ class ClientRequest:
         self.params = Params()
         self.revision = R2025_03
         self.offer = ClientOffer()
+        self.headers: Mapping[str, str] | None = None
+        """Those that repeat arguments, by their names in lower case; None where it did not come over HTTP."""
         self.cancel: Callable[[], None] = lambda: None
         """What is to be done when the client cancels it."""
         self.ended: list[Callable[[], None]] = []
@@ -122,15 +124,16 @@ class ClientSide:
         self.offer = ClientOffer()
         self._serve, self._hear = serve, hear
         self._beside: Revision | None = None
+        self._headers: Mapping[str, str] | None = None
         self._numbers = 0
         self._batches: dict[int, _Batch] = {}
         self._asked: dict[str, Callable[[Raw | None], None]] = {}
         self.has_ended = False
         """Whether nothing more comes from the client."""
 
-    def take(self, text: bytes, revision: str | None = None) -> int:
-        """Take a message or a batch; returns its ticket. `revision` is what is said beside it, if anything is."""
-        ticket = self._number()
+    def take(self, text: bytes, revision: str | None = None, headers: Mapping[str, str] | None = None) -> int:
+        """Take a message or a batch; returns its ticket. `revision` and `headers` are what HTTP says beside it."""
+        ticket, self._headers = self._number(), headers
         self._beside = REVISIONS.get(revision or "")
         take = self._take_batch if is_batch(text) else self._take_one
         take(ticket, text)
@@ -267,6 +270,7 @@ class ClientSide:
         request = ClientRequest(self._number(), ticket, method, id_.copy())
         self.open[request.number] = request
         request.revision, request.offer = self._beside or self.revision, self.offer
+        request.headers = self._headers
         if len(self.open) > MAX_OPEN:
             self.fail(request, UNAVAILABLE, f"more than {MAX_OPEN} requests are open")
             return

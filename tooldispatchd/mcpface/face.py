@@ -5,7 +5,7 @@ of the handshake. Both kinds may come on one face, as from a client that tries t
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -118,10 +118,12 @@ class Face:
         """Whether that is a `requestState` or the id of a task of this face: both find it again over HTTP."""
         return self._questions.knows(key) or self._tasks.knows(key)
 
-    def take_client(self, message: bytes, now: float, revision: str | None = None) -> int:
-        """Take a message of the client; returns its ticket. `revision` is the header, over HTTP."""
+    def take_client(
+        self, message: bytes, now: float, revision: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> int:
+        """Take a message of the client; returns its ticket. `revision` and `headers` are as of `ClientSide.take`."""
         self._alarms.now = now
-        return self._client.take(message, revision)
+        return self._client.take(message, revision, headers)
 
     def take_daemon(self, line: bytes, now: float) -> None:
         """Take one line of the daemon."""

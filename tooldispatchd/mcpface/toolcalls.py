@@ -13,8 +13,9 @@ from msgspec import UnsetType
 from tooldispatchd.mcpface.answers import called, listed_tool
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of
-from tooldispatchd.mcpface.jsonrpc import INVALID_REQUEST, URL_ELICITATION, WRONG_PARAMS, is_id
-from tooldispatchd.mcpface.revisions import Revision
+from tooldispatchd.mcpface.jsonrpc import HEADER_MISMATCH, INVALID_REQUEST, URL_ELICITATION, WRONG_PARAMS, is_id
+from tooldispatchd.mcpface.paramheaders import MARK, find_mismatch, marks_of
+from tooldispatchd.mcpface.revisions import R2026_07, Revision
 from tooldispatchd.mcpface.tasks import ClientTasks
 
 # Some clients read the first page only: a list that is not absurd is one page.
@@ -56,6 +57,7 @@ class ToolCalls:
         """The page that was shown last, and of which list: clients ask for it again and again."""
         self._read: list[msgspec.Raw] = []
         self._outputs: dict[str, set[str]] = {}
+        self._marks: dict[str, dict[str, str]] | None = None
 
     def show(self, request: ClientRequest) -> None:
         """Answer with a page of the tools as they are now."""
@@ -75,6 +77,11 @@ class ToolCalls:
         if params.name is None or "!" in params.name:
             self._client.fail(request, WRONG_PARAMS, "a call names a tool that there is")
             return
+        if request.headers is not None and request.revision.is_stateless:
+            wrong = find_mismatch(self._marks_of(params.name), params.arguments, request.headers)
+            if wrong is not None:
+                self._client.fail(request, HEADER_MISMATCH, f"the header {wrong} does not say what the body says")
+                return
         wire_id = str(request.number)
         request.cancel = partial(self._daemon.cancel, wire_id)
         self._daemon.call(
@@ -133,10 +140,21 @@ class ToolCalls:
         self._latest = start, revision, self._daemon.tools, msgspec.Raw(msgspec.json.encode(tools)), end
         return self._latest[3:]
 
-    def _has_output(self, name: str | None, revision: Revision) -> bool:
+    def _marks_of(self, name: str) -> dict[str, str]:
+        """Read which arguments of a tool headers repeat."""
+        self._forget_old()
+        if self._marks is None:
+            marked = [listed_tool(raw, R2026_07) for raw in self._daemon.tools if MARK.encode() in bytes(raw)]
+            self._marks = {tool.name: marks_of(tool.input_schema) for tool in marked if tool is not None}
+        return self._marks.get(name, {})
+
+    def _forget_old(self) -> None:
+        # Tools are read once for each list, and not for each call.
         if self._daemon.tools is not self._read:
-            # Read once for each list, and not for each answer.
-            self._read, self._outputs = self._daemon.tools, {}
+            self._read, self._outputs, self._marks = self._daemon.tools, {}, None
+
+    def _has_output(self, name: str | None, revision: Revision) -> bool:
+        self._forget_old()
         known = self._outputs.get(revision.name)
         if known is None:
             tools = [listed_tool(raw, revision) for raw in self._daemon.tools]

@@ -3,8 +3,6 @@
 Everything else in a message is the Face's to judge; what cannot be read here is left to it, too.
 """
 
-import base64
-import binascii
 from typing import Final
 
 import msgspec
@@ -24,6 +22,7 @@ from tooldispatchd.mcpface.jsonrpc import (
     is_batch,
     read_message,
 )
+from tooldispatchd.mcpface.paramheaders import decoded
 
 # The parameter that `Mcp-Name` repeats.
 _NAMED: Final = {
@@ -45,7 +44,6 @@ _WRONG: Final = (
 _STATUSES: Final = {METHOD_UNKNOWN: 404} | dict.fromkeys(_WRONG, 400)
 # It is kept as long as the session that it shares.
 MAX_CLIENT_CHARS: Final = 256
-_BEGIN, _END = "=?base64?", "?="
 
 
 class _Meta(msgspec.Struct):
@@ -156,17 +154,7 @@ def mismatch(peeked: Peeked, *, revision: str | None, method: str | None, name: 
         return "Mcp-Method"
     if name is None and peeked.method in _MAY_LACK_NAME:
         return None
-    return None if peeked.name is None or _decoded(name) == peeked.name else "Mcp-Name"
-
-
-def _decoded(value: str | None) -> str | None:
-    """A header's value, which is written in base64 where a header could not hold it."""
-    if value is None or not (value.startswith(_BEGIN) and value.endswith(_END)):
-        return value
-    try:
-        return base64.b64decode(value[len(_BEGIN) : -len(_END)], validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return None
+    return None if peeked.name is None or decoded(name) == peeked.name else "Mcp-Name"
 
 
 def is_error(answer: bytes) -> bool:

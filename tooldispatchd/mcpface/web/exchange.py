@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import trio
 
 from tooldispatchd.mcpface.jsonrpc import HEADER_MISMATCH, PARSE_ERROR, error_json
+from tooldispatchd.mcpface.paramheaders import PREFIX
 from tooldispatchd.mcpface.revisions import R2025_11, R2026_07, REVISIONS
 from tooldispatchd.mcpface.web.bodies import Peeked, is_error, mismatch, peek_body, status_of
 from tooldispatchd.mcpface.web.budget import ByteBudget
@@ -227,7 +228,7 @@ class _Exchange:
         session = site.sessions.stateless(
             site.place, self._credential, self._owner, caller=await self._caller(peeked), keys=peeked.keys
         )
-        ticket, feed = await session.take(body, self._revision)
+        ticket, feed = await session.take(body, self._revision, self._head.under(PREFIX))
         try:
             await self._reply(session, feed, peeked)
         finally:

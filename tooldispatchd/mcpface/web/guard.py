@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from tooldispatchd.mcpface.paramheaders import PREFIX, TOKEN
 from tooldispatchd.wire.webplaces import WebPlace
 
 METADATA: Final = "/.well-known/oauth-protected-resource"
@@ -72,6 +73,11 @@ class Head(msgspec.Struct, frozen=True):
         if len(found) > 1:
             raise RefusalError(400)
         return found[0].decode("latin-1") if found else None
+
+    def under(self, prefix: str) -> dict[str, str]:
+        """The headers whose names begin so, each of which may stand once; raises `RefusalError`."""
+        names = [name for name, _ in self.headers if name.startswith(prefix.encode())]
+        return {name.decode("latin-1"): self.get(name) or "" for name in names}
 
 
 class Credential(msgspec.Struct, frozen=True):
@@ -142,10 +148,12 @@ class Guard:
         allowed = self.cors(head)
         if not allowed:
             raise RefusalError(403)
+        names = (head.get(b"access-control-request-headers") or "").lower().split(",")
+        asked = [name.strip() for name in names if name.strip().startswith(PREFIX) and TOKEN.fullmatch(name.strip())]
         return [
             *allowed,
             ("Access-Control-Allow-Methods", _ALLOWED_METHODS),
-            ("Access-Control-Allow-Headers", _ALLOWED_HEADERS),
+            ("Access-Control-Allow-Headers", ", ".join([_ALLOWED_HEADERS, *asked])),
             ("Access-Control-Max-Age", str(_PREFLIGHT_S)),
         ]
 

@@ -13,7 +13,7 @@ import secrets
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Final
 
 import trio
@@ -78,7 +78,9 @@ class WebSession:
 
     # --- the client's side ---
 
-    async def take(self, message: bytes, revision: str | None) -> tuple[int, MessageFeed]:
+    async def take(
+        self, message: bytes, revision: str | None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, MessageFeed]:
         """A message of the client: its ticket, and where its answers come; waits while the daemon does not read.
 
         What asks for nothing has an empty feed that is complete.
@@ -91,7 +93,7 @@ class WebSession:
         if self._budget.is_full(self.owner):
             raise RefusalError(503, [("Retry-After", "5")], event="too many bytes")
         self.used_at = trio.current_time()
-        ticket = self._face.take_client(message, self.used_at, revision)
+        ticket = self._face.take_client(message, self.used_at, revision, headers)
         self._next_number += 1
         feed = self._feeds[ticket] = self._numbers[self._next_number] = MessageFeed(self._next_number)
         self._settle()

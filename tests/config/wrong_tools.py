@@ -299,7 +299,7 @@ t.toml:9: processes.m.xx: unknown key
 description, env, exit_codes, file_size, files, filter, gid, group, input_mode, jobs, kind, make, map, max_output, \
 mcp, mcp_resources, memory, model, network, nice, openapi, options, order, output_bytes, output_mode, overflow, \
 ports, priority, processes, project, prompt, queue, read, redact, resolve, roots, sandbox, separator, stop_s, \
-token, token_env, token_file, toolboxes, tools, turn_budget, type, uid, user, when, workspace, workspaces, write
+token, token_env, token_file, toolboxes, tools, turn_budget, type, uid, user, warm, when, workspace, workspaces, write
 t.toml:22: tools.z.chain: chain is a key of [processes]; a tool is made of a process
     allowed: process = "z", and chain in [processes.z]
 t.toml:25: agents.x.jbos: unknown key

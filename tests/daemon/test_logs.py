@@ -44,6 +44,23 @@ def test_what_does_not_print_is_escaped_on_a_terminal(monkeypatch: pytest.Monkey
     )
 
 
+def test_a_reload_is_read_on_a_terminal_with_what_has_changed_or_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    problem = {"file": "/a/b.toml", "line": 2, "column": None, "key": "tools.f.python", "why": "cannot import f"}
+    lines = [
+        render_text(0.0, "info", "reloaded", {"changed": ("tools.f: code", "tools.g: new")}),
+        render_text(0.0, "info", "reloaded", {"changed": ()}),
+        render_text(
+            0.0, "error", "not reloaded", {"why": "cannot use it: 2 problems", "problems": [problem, {"why": "\x1b"}]}
+        ),
+    ]
+    assert [line.split(b"reloaded", 1)[1].strip() for line in lines] == [
+        b"changed=tools.f: code; tools.g: new",
+        b"changed=none",
+        rb"problems=/a/b.toml:2: tools.f.python: cannot import f; '\x1b'",
+    ]
+
+
 def test_a_terminal_gets_colours_unless_it_wants_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert b"\x1b[31merror" in render_text(0.0, "error", "x", {})

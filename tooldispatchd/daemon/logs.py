@@ -223,7 +223,9 @@ def readable(at: float, level: str, event: str, fields: Mapping[str, object], *,
     """A line for a person, its time the local one."""
     dim, strong, end = ("\x1b[2m", "\x1b[1m", "\x1b[0m") if is_coloured else ("", "", "")
     colour = COLOURS[level] if end else ""
-    said = [f"{dim}{name}={end}{_shown(value)}" for name, value in fields.items()]
+    # How many problems there are is seen.
+    hidden = "why" if "problems" in fields else None
+    said = [f"{dim}{name}={end}{_shown(value)}" for name, value in fields.items() if name != hidden]
     stamp = time.strftime("%H:%M:%S", time.localtime(at))
     return " ".join([f"{dim}{stamp}{end} {colour}{level:<7}{end} {strong}{event:<24}{end}", *said])
 

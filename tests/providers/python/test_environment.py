@@ -173,3 +173,25 @@ async def test_a_parent_that_nobody_wants_any_more_does_not_stay(runs: Runs) -> 
     with trio.fail_after(10):
         while len(runs.family):  # noqa: ASYNC110  # nobody tells it
             await trio.sleep(0.01)
+
+
+async def test_other_code_has_a_parent_of_its_own_which_is_started_where_the_one_before_was_called(runs: Runs) -> None:
+    before, after, uncalled = (
+        sample("pids", code="1"),
+        sample("pids", code="2"),
+        sample("pids", code="3", env=(("A", "1"),)),
+    )
+    runs.warm.keep([before])
+    first = (await runs.value(before))[1]
+    runs.warm.keep([before, after, uncalled])
+    with trio.fail_after(10):
+        while len(runs.family) < 2:  # noqa: ASYNC110  # nobody tells it
+            await trio.sleep(0.002)
+    second = (await runs.value(after))[1]
+    # Whoever has the old configuration has the old code.
+    assert (await runs.value(before))[1] == first
+    assert second != first
+    runs.warm.keep([after])
+    await until_gone(first)
+    assert (await runs.value(after))[1] == second
+    await runs.settled()

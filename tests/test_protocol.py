@@ -11,6 +11,7 @@ import pytest
 
 from docs.generate import generated, registry
 from tooldispatchd.wire import messages
+from tooldispatchd.wire.opening import OpeningLine
 
 PROTOCOL: Final = Path(__file__).parent.parent / "protocol"
 SCHEMAS: Final = {path.name.partition(".")[0]: path for path in (PROTOCOL / "schema" / "1").glob("*.schema.json")}
@@ -28,6 +29,7 @@ STRUCTS: Final[dict[tuple[str, str], type[msgspec.Struct]]] = {
     ("tool_update", "daemon"): messages.ToolUpdate,
     ("tools", "agent"): messages.ToolsReq,
     ("select", "agent"): messages.Select,
+    ("opening", "daemon"): OpeningLine,
     ("tools", "daemon"): messages.ToolsLine,
     ("tools_changed", "daemon"): messages.ToolsChangedLine,
     ("approve_req", "daemon"): messages.ApproveReq,

@@ -4,6 +4,7 @@ import json
 import math
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ def test_initialize_opens_a_session_and_is_answered_when_it_is_ready() -> None:
         "schemas": "mcp",
         "content": "blocks",
         "updates": True,
-        "capabilities": ["value", "servers"],
+        "capabilities": ["value", "servers", "opening"],
         "profile": "web",
         "token": "secret",
         "answers": ["elicitation", "approve"],
@@ -66,6 +67,46 @@ def test_initialize_does_not_wait_for_ever() -> None:
     (answer,) = stage.told()
     assert "instructions" not in answer["result"]
     assert stage.face.wake_at == math.inf
+
+
+OPENING: dict[str, Any] = {"id": "hello-1", "capabilities": {"jobs": True}}
+GREETER = {"server": "g", "prefix": "g", "capabilities": {"prompts": {}}}
+
+
+def beginning() -> Stage:
+    stage = Stage()
+    stage.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
+    return stage
+
+
+def test_initialize_waits_for_no_server_that_is_known_from_before() -> None:
+    stage = beginning()
+    stage.daemon("opening", complete=True, servers=[GREETER], instructions="Be kind.", **OPENING)
+    (answer,) = stage.told()
+    assert answer["result"]["instructions"] == "Be kind."
+    assert answer["result"]["capabilities"].keys() == {"tools", "prompts"}
+    stage.notify("notifications/initialized")
+    stage.daemon(**{**READY, "port": "ready", "id": "hello-1"})
+    assert stage.told() == []
+
+
+def test_servers_that_say_something_else_this_time_are_told_of_by_a_changed_list() -> None:
+    stage = beginning()
+    stage.daemon("opening", complete=True, servers=[], instructions="Be quick.", **OPENING)
+    stage.daemon(**{**READY, "port": "ready", "id": "hello-1"})
+    assert [each.get("method") for each in stage.told()] == [None]
+    stage.notify("notifications/initialized")
+    assert [each["method"] for each in stage.told()] == ["notifications/tools/list_changed"]
+
+
+def test_initialize_waits_shortly_for_servers_of_which_nothing_is_known() -> None:
+    stage = beginning()
+    stage.daemon("opening", complete=False, servers=[], **OPENING)
+    assert stage.told() == []
+    stage.face.wake(0.5)
+    (answer,) = stage.told()
+    assert {"resources", "prompts", "logging"} <= answer["result"]["capabilities"].keys()
+    assert "instructions" not in answer["result"]
 
 
 def test_a_refused_session_is_told_with_its_fault_and_may_be_asked_for_again() -> None:

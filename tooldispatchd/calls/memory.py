@@ -44,7 +44,7 @@ class Memory:
     `ebbed` is called when a burst is over, and `let_go` with a buffer that its owner needs no more.
     """
 
-    __slots__ = ("_high", "_users", "ebbed", "held", "let_go", "max_bytes", "short")
+    __slots__ = ("_high", "_short_at", "_users", "ebbed", "held", "let_go", "max_bytes", "short")
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class Memory:
         # Called while more than half of it is held, before anybody is refused.
         self.short: Callable[[], None] = _nothing
         self._high = 0
+        self._short_at = max_bytes // 2
         self._users: WeakValueDictionary[int | None, _User] = WeakValueDictionary()
 
     def share(self, uid: int | None) -> "Share":
@@ -79,7 +80,7 @@ class Memory:
         held = self.held = self.held + change
         if held > self._high:
             self._high = held
-            if 2 * held > self.max_bytes:
+            if held > self._short_at:
                 self.short()
         elif self._high > BURST_BYTES and held < self._high // 2:
             self._high = held

@@ -154,6 +154,7 @@ async def _live(ground: _Ground, opening: Opening, signals: AsyncIterator[int], 
         daemon.reload, daemon.configuration = reloader.answer, generations.configuration
         runtime.services.admin = AdminDoor(daemon, daemon.latest)
         memory.short = runtime.services.sharing.shed
+        web.cold = lambda: runtime.services.sharing.cold
         renew_servers(runtime)
         await _run(daemon, front, start, opening)
         home.cancel_scope.cancel()

@@ -67,6 +67,7 @@ class DaemonLine(msgspec.Struct):
     capabilities: dict[str, object] = {}
     limits: dict[str, object] = {}
     servers: list[PassedServer] = []
+    complete: bool = False
     # fault
     detail: str | None = None
     # ask, approve_req, server_note
@@ -134,6 +135,8 @@ class DaemonSide:
         self.instructions: str | None = None
         self.capabilities: dict[str, object] = {}
         self.servers: list[PassedServer] = []
+        self.knows_all: bool | None = None
+        """Before the session is open: whether the daemon has told something of each server; None for nothing yet."""
         self.listeners: dict[str, Continuation] = {}
         """By port: what hears a line that answers no call of ours."""
         self.is_held = False
@@ -147,6 +150,7 @@ class DaemonSide:
         self._warnings: list[str] = []
         self._is_reopening = False
         self._settled: list[Callable[[], None]] = []
+        self._told: list[Callable[[], None]] = []
         self._waiting: list[tuple[ClientRequest, Callable[[ClientRequest], None]]] = []
         self._calls: dict[str, tuple[Continuation, Continuation | None]] = {}
         """By their ids: what takes the answer, and what takes updates."""
@@ -175,6 +179,17 @@ class DaemonSide:
             self._settled.append(then)
         else:
             then()
+
+    def when_told(self, then: Callable[[], None]) -> None:
+        """Run `then` once the daemon has told what it knows, unless the session settles first."""
+        self._told.append(then)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.knows_all is not None:
+            told, self._told = self._told, []
+            for then in told:
+                then()
 
     def when_open(self, request: ClientRequest, then: Callable[[ClientRequest], None]) -> None:
         """Run `then` when the session is open; fail `request` if it is refused."""
@@ -258,6 +273,10 @@ class DaemonSide:
             _, update = self._calls.get(line.id or "", (None, None))
             if update is not None:
                 update(line)
+        elif line.port == "opening" and self.phase is Phase.OPENING:
+            self.instructions, self.capabilities, self.servers = line.instructions, line.capabilities, line.servers
+            self.knows_all = line.complete
+            self._tell()
         elif line.port == "ready" and self.phase is Phase.OPENING:
             self._take_ready(line)
         elif line.port == "bye":
@@ -280,11 +299,11 @@ class DaemonSide:
         return f"hello-{self._hellos}"
 
     def _say_hello(self) -> None:
-        self.phase, self._is_reopening = Phase.OPENING, False
+        self.phase, self._is_reopening, self.knows_all = Phase.OPENING, False, None
         self._hellos += 1
         forms: dict[str, object] = {"schemas": "mcp", "content": "blocks", "updates": True}
         # Clients have bounds of their own, and what a tool says that it gives must be what it gives.
-        asked = {"protocol": [1], **forms, "capabilities": ["value", "servers"], "max_output": _WHOLE}
+        asked = {"protocol": [1], **forms, "capabilities": ["value", "servers", "opening"], "max_output": _WHOLE}
         self._say({"__port": "hello", "id": self._hello_id, **asked, **self._hello})
 
     def _take_ready(self, line: DaemonLine) -> None:
@@ -312,6 +331,7 @@ class DaemonSide:
         self._settle()
 
     def _settle(self) -> None:
+        self._told.clear()
         settled, self._settled = self._settled, []
         for then in settled:
             then()

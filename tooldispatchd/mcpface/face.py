@@ -31,8 +31,10 @@ from tooldispatchd.mcpface.roots import Roots
 from tooldispatchd.mcpface.tasks import ClientTasks
 from tooldispatchd.mcpface.toolcalls import ToolCalls
 
-# A client gives up its start after 10 s and more; a session whose servers take longer is told of without instructions.
+# A client gives up its start after 10 s and more: so long it waits for the daemon's first word.
 OPENING_S: Final = 5.0
+# So long it waits for servers that have never said anything of themselves; quick ones have answered by then.
+UNKNOWN_S: Final = 0.5
 # In the stateless revision each request says what its client answers: the session is asked everything.
 _ANY: Final = ["elicitation", "url", "sampling", "roots", "approve"]
 
@@ -173,7 +175,7 @@ class Face:
     def _hear(self, method: str, params: Params) -> None:
         """Take a notification of the client."""
         if method == "notifications/initialized":
-            self._notes.is_initialized = True
+            self._notes.initialized()
             self._roots.start()
         elif method == "notifications/cancelled" and isinstance(params.request_id, msgspec.Raw):
             request = self._client.find(params.request_id)
@@ -204,7 +206,15 @@ class Face:
         welcome = partial(self._welcome, request)
         if self._daemon.phase is Phase.OPENING:
             self._alarms.after(OPENING_S, welcome)
+            self._daemon.when_told(partial(self._welcome_early, welcome))
         self._daemon.when_settled(welcome)
+
+    def _welcome_early(self, welcome: Callable[[], None]) -> None:
+        """Answer while servers are still starting, by what they said last."""
+        if self._daemon.knows_all:
+            welcome()
+        else:
+            self._alarms.after(UNKNOWN_S, welcome)
 
     def _is_stated(self, request: ClientRequest) -> bool:
         """Take what a request of the stateless revision says of itself; fails it where it says that wrongly."""
@@ -227,6 +237,8 @@ class Face:
         if self._daemon.phase in (Phase.REFUSED, Phase.LOST):
             self._daemon.refuse(request)
             return
+        if self._daemon.phase is Phase.OPENING and request.number in self._client.open:
+            self._daemon.when_settled(partial(self._tell_anew, self._daemon.instructions))
         result: dict[str, object] = {"capabilities": self._capabilities(request)}
         if request.revision.is_stateless:
             result["supportedVersions"] = list(REVISIONS)
@@ -236,15 +248,22 @@ class Face:
             result["instructions"] = self._daemon.instructions
         self._client.answer(request, result)
 
+    def _tell_anew(self, told: str | None) -> None:
+        """Once the session is open: tell the client, where it was given other instructions than there are."""
+        if self._daemon.phase is Phase.OPEN and self._daemon.instructions != told:
+            self._notes.tell_tools()
+
     def _capabilities(self, request: ClientRequest) -> dict[str, object]:
         told: dict[str, object] = {"tools": {"listChanged": True}}
-        if self._passing.having("resources"):
+        # What may turn out to be there is declared, since that can be done but once: its lists are empty then.
+        is_unknown = self._daemon.phase is Phase.OPENING and not self._daemon.knows_all
+        if is_unknown or self._passing.having("resources"):
             told["resources"] = {"subscribe": True, "listChanged": True}
-        if self._passing.having("prompts"):
+        if is_unknown or self._passing.having("prompts"):
             told["prompts"] = {"listChanged": True}
-        if self._passing.having("completions") and request.revision is not R2024_11:
+        if (is_unknown or self._passing.having("completions")) and request.revision is not R2024_11:
             told["completions"] = {}
-        if self._passing.having("logging") and not request.revision.is_stateless:
+        if (is_unknown or self._passing.having("logging")) and not request.revision.is_stateless:
             told["logging"] = {}
         if self._tasks.are_there and request.revision.has_tasks:
             told["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}

@@ -36,6 +36,7 @@ class ClientNotes:
     def __init__(self, client: ClientSide, daemon: DaemonSide, passing: Passing) -> None:
         self.is_initialized = False
         """Whether the handshake is done."""
+        self._is_owed = False
         self._client = client
         self._daemon = daemon
         self._passing = passing
@@ -63,6 +64,17 @@ class ClientNotes:
             self._passing.tell("resources/subscribe", self._passing.homes_of(uri))
         told = {"notifications": honored, "_meta": {SUBSCRIPTION: request.id}}
         self._client.notify("notifications/subscriptions/acknowledged", told, request)
+
+    def initialized(self) -> None:
+        """The handshake is done."""
+        self.is_initialized = True
+        if self._is_owed:
+            self.tell_tools()
+
+    def tell_tools(self) -> None:
+        """Tell that the tools, or what is said of them, are others than the client was told, as soon as it can hear."""
+        self._is_owed = not self.is_initialized
+        self._tell("notifications/tools/list_changed", UNSET)
 
     def close(self) -> None:
         """End every subscription: nothing will be told any more."""

@@ -11,6 +11,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from tooldispatchd.wire.opening import OpeningLine
+
 PROTOCOL: Final = 1
 # A line may be nested as deep as this, each bracket that is open counting for one; deeper ones may be refused.
 DEPTH: Final = 128
@@ -19,7 +21,6 @@ MAX_ID_BYTES: Final = 512
 MAX_VALUE_BYTES: Final = 64 * 1024
 # Tags and tools that one session may have switched: as many as a server may have tools, and no more to remember.
 MAX_SWITCHES: Final = 1024
-
 # Less would not hold what is said of an answer that is longer.
 MIN_OUTPUT_BYTES: Final = 1024
 
@@ -112,7 +113,7 @@ class Hello(msgspec.Struct, tag_field="__port", tag="hello"):
     protocol: list[int] | None = None
     """The versions that the agent speaks; left out, the first."""
     capabilities: list[str] | None = None
-    """What else the agent asks for, or understands; `value` and `servers` are those that change anything."""
+    """What else the agent asks for, or understands; `value`, `servers` and `opening` change something."""
     content: ContentKind | None = None
     """The kind of content of its answers; left out, JSON, and what an MCP server said as it said it."""
     details: bool | None = False
@@ -582,6 +583,7 @@ Outgoing = (
     | ShortResp
     | NestedResp
     | ReadyLine
+    | OpeningLine
     | ToolsLine
     | ToolsChangedLine
     | Parsed

@@ -59,6 +59,7 @@ EVENTS: Final[frozenset[str]] = frozenset(EventKind)
 # What an agent may ask for by name in `hello`.
 VALUE: Final = "value"
 SERVERS: Final = "servers"
+OPENING: Final = "opening"
 
 DUPLICATE: Final = Fault(Code.DUPLICATE_ID, "this id is in flight already; the first request is unharmed")
 
@@ -121,6 +122,8 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     """Which of its tools are on and off."""
     servers: bool
     """To speak with its servers beyond their tools."""
+    opening: bool
+    """To be told beforehand what is known of servers that are still starting."""
     max_output: int | None
     """How much of an answer it takes whole."""
 
@@ -143,6 +146,7 @@ def _asked_in(hello: Hello) -> Asked:
         answers=ANSWERS.intersection(hello.answers or ()),
         select=hello.select,
         servers=hello.capabilities is not None and SERVERS in hello.capabilities,
+        opening=hello.capabilities is not None and OPENING in hello.capabilities,
         max_output=hello.max_output,
     )
 

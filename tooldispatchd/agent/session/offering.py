@@ -20,6 +20,7 @@ from tooldispatchd.calls.selection import EVERY, ToolSelection
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import MAX_SWITCHES, PROTOCOL, ReadyLine, Select, ToolsLine, ToolsReq
+from tooldispatchd.wire.opening import OpeningLine
 from tooldispatchd.wire.session import EDITION, SessionMachine
 
 
@@ -122,6 +123,18 @@ class Offering:
             prompt_in(machine.asked.schemas, tools),
             toolset.passing() if machine.asked.servers else UNSET,
             EDITION,
+        )
+
+    def opening(self, capabilities: Raw) -> OpeningLine:
+        """The line that says what is known before the servers have answered: what they said last."""
+        machine, toolset = self._machine, self._toolset
+        return OpeningLine(
+            toolset.is_introduced,
+            capabilities,
+            toolset.passing() if machine.asked.servers else [],
+            machine.agent,
+            instructions_of(self.listed.values(), toolset.advice),
+            machine.hello_id,
         )
 
     def send_changed(self) -> None:

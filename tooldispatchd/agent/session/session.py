@@ -137,6 +137,9 @@ class Session:
         self.look_who_hears()
         self.toolset.open()
         self.opened()
+        if self._is_opening and self.machine.asked.opening:
+            self.machine.outgoing.append(self._offering.opening(self._capabilities))
+            self._channel.flush()
 
     def _log_opened(self) -> None:
         self._is_logged = True
@@ -231,11 +234,15 @@ class Session:
             self._list_sender = sender
         return sender
 
-    def _say_ready(self) -> None:
+    @property
+    def _capabilities(self) -> Raw:
         own, rules = self.lineage is None, self._channel.may_administer
         may_name = own and self.toolset.may_name_workspace
-        has = capabilities_of(self.machine, jobs=self.has_jobs, agents=own, workspace=may_name, admin=rules)
-        self.machine.outgoing.append(self._offering.ready(self.profile, has, self._runtime.setup.ready_limits))
+        return capabilities_of(self.machine, jobs=self.has_jobs, agents=own, workspace=may_name, admin=rules)
+
+    def _say_ready(self) -> None:
+        limits = self._runtime.setup.ready_limits
+        self.machine.outgoing.append(self._offering.ready(self.profile, self._capabilities, limits))
 
     def tools_changed(self) -> None:
         """A server has other tools than before: they can be called at once, and the agent is told before long."""

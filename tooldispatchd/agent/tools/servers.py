@@ -214,6 +214,24 @@ class Servers:
         """Have a server of the profile."""
         self._by_name[use.server] = self._made(use.server, use)
 
+    def introduced(self, server: SessionServer) -> ServerOffer | None:
+        """Find the offer of a server; while it is starting, what it said of itself last, without tools."""
+        if server.kept is None or server.is_settled:
+            return None if server.kept is None or server.fault is not None else server.kept.offer
+        return self._runtime.services.sharing.introductions.get(server.kept.server)
+
+    def advice(self) -> Iterator[tuple[str, str]]:
+        """List the instructions of the servers that are offered, each with its prefix."""
+        for server in self:
+            offer, prefix = self.introduced(server), server.prefix
+            if server.use is not None and prefix is not None and offer is not None and offer.instructions:
+                yield prefix, offer.instructions
+
+    @property
+    def is_introduced(self) -> bool:
+        """Whether something is known of each."""
+        return all(server.is_settled or self.introduced(server) is not None for server in self)
+
     def need(self, tool: DeclaredTool) -> SessionServer:
         """The server whose tool a declared tool is."""
         assert tool.server is not None

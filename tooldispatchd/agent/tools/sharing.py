@@ -27,7 +27,7 @@ from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.asking import AgentSide
 from tooldispatchd.providers.mcp.keeper import Keeper, ignore
-from tooldispatchd.providers.mcp.remembered import Eras, ToolLists
+from tooldispatchd.providers.mcp.remembered import Eras, Introductions, ToolLists
 from tooldispatchd.providers.mcp.server import Server, ServerOffer
 from tooldispatchd.providers.mcp.stdio import ChildPlace
 from tooldispatchd.wire.faults import Fault
@@ -328,6 +328,11 @@ class Sharing:
 
     def __len__(self) -> int:
         return len(self._servers)
+
+    @property
+    def introductions(self) -> Introductions:
+        """What servers said of themselves last."""
+        return self.tool_lists.introductions
 
     def __iter__(self) -> Iterator[SharedServer]:
         """The shared servers and the spares; none may come or go meanwhile."""

@@ -206,10 +206,12 @@ class Toolset:
     @property
     def advice(self) -> Iterator[tuple[str, str]]:
         """The instructions of the offered servers, each with its prefix."""
-        for server in self._servers:
-            kept, prefix = server.kept, server.prefix
-            if server.use is not None and prefix is not None and kept is not None and kept.offer.instructions:
-                yield prefix, kept.offer.instructions
+        return self._servers.advice()
+
+    @property
+    def is_introduced(self) -> bool:
+        """Whether something is known of each server."""
+        return self._servers.is_introduced
 
     def _settled(self, server: SessionServer) -> None:
         kept, fault = server.kept, server.fault
@@ -469,12 +471,12 @@ class Toolset:
 
     def passing(self) -> list[Raw]:
         """The servers that the agent may speak with beyond their tools and that are up, as `ready` lists them."""
-        shown = (
-            {"server": each.name, "prefix": each.prefix, "capabilities": each.kept.offer.capabilities}
-            for each in self._servers
-            if each.is_settled and each.kept is not None and each.fault is None and self.passing_server(each.name)
-        )
-        return [Raw(msgspec.json.encode(each)) for each in shown]
+        shown = ((each, self._servers.introduced(each)) for each in self._servers if self.passing_server(each.name))
+        return [
+            Raw(msgspec.json.encode({"server": each.name, "prefix": each.prefix, "capabilities": offer.capabilities}))
+            for each, offer in shown
+            if offer is not None
+        ]
 
     def passing_server(self, name: str) -> SessionServer | None:
         """That server, up or not, where the agent may speak with it beyond its tools."""

@@ -313,6 +313,7 @@ class Keeper:
         """Have the connection's offer; whether it has other tools than before."""
         if self._key is not None:
             self._lists.keep(self._key, offer, trio.current_time())
+        self._lists.introductions.keep(self.server, offer)
         before, self.offer = self.offer, offer
         return before.tools != offer.tools
 

@@ -8,7 +8,7 @@ lazy server be offered without being started.
 import hashlib
 import math
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
@@ -61,17 +61,62 @@ class Recent(Generic[KeyT, ValueT]):
     def forget(self, key: KeyT) -> None:
         self._known.pop(key, None)
 
+    def all(self) -> dict[KeyT, ValueT]:
+        """All that is known, the latest last."""
+        return dict(self._known)
+
 
 # The era of each origin, where it is known.
 Eras = Recent[Hashable, Era]
 
 
+class Introductions:
+    """What servers said of themselves last: their names, instructions and capabilities, and no tools.
+
+    By a digest of the server without its variables and credentials; `changed` is called when one says something else.
+    """
+
+    __slots__ = ("_known", "changed")
+
+    def __init__(self) -> None:
+        self._known: Recent[str, ServerOffer] = Recent()
+        self.changed: Callable[[], None] = lambda: None
+
+    def get(self, server: Server) -> ServerOffer | None:
+        """What it said of itself, as an offer without tools; None where it never answered."""
+        return self._known.get(_digest(server))
+
+    def keep(self, server: Server, offer: ServerOffer) -> None:
+        """Remember what a server says of itself in an offer."""
+        said = ServerOffer(said_name=offer.said_name, instructions=offer.instructions, capabilities=offer.capabilities)
+        key = _digest(server)
+        if self._known.get(key) != said:
+            self._known.keep(key, said)
+            self.changed()
+
+    def written(self) -> dict[str, ServerOffer]:
+        """All of them, the latest last."""
+        return self._known.all()
+
+    def read(self, written: Mapping[str, ServerOffer]) -> None:
+        """Remember what was written."""
+        for key, offer in written.items():
+            self._known.keep(key, offer)
+
+
+def _digest(server: Server) -> str:
+    url = None if server.reach is None else server.reach.url
+    plain = msgspec.structs.replace(server, env={}, reach=None, held=None)
+    return hashlib.blake2b(_encode((plain, url)), digest_size=16).hexdigest()
+
+
 class ToolLists:
     """What servers offered last, by `key_of`; a list holds the server's schemas, compiled."""
 
-    __slots__ = ("_lists",)
+    __slots__ = ("_lists", "introductions")
 
     def __init__(self) -> None:
+        self.introductions = Introductions()
         # Each with the time until which it is good.
         self._lists: Recent[bytes, tuple[ServerOffer, float]] = Recent()
 

@@ -211,6 +211,16 @@ async def test_rounds_of_one_connection_share_its_bound() -> None:
     assert told == [f"it asks for a person's answer (elicitation): {why}"]
 
 
+async def test_a_round_that_ends_with_its_call_leaves_its_room_to_others() -> None:
+    relay = QuestionRelay(SERVER, Agent("elicitation"))
+    told: list[dict[str, Raw] | str] = []
+    for _ in range(2):
+        round_ = InputRound(relay, InputRequired({str(number): DAY for number in range(MAX_OPEN)}, None), told.append)
+        round_.begin()
+        round_.withdraw()
+    assert told == []
+
+
 async def test_a_silent_agent_ends_the_round_in_time(autojump_clock: trio.testing.MockClock) -> None:
     agent = SessionAgent("elicitation")
     round_ = Round(agent, {"day": DAY, "other": DAY})

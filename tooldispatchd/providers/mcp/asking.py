@@ -279,9 +279,15 @@ class QuestionRelay:
 
     def withdraw(self, number: int) -> None:
         """Nobody waits for this any more; an unknown number is ignored."""
-        waiting = self.waiting.pop(number, None)
+        waiting = self.waiting.get(number)
         if waiting is not None and waiting.question is not None:
             self._in_vain.append(waiting.due)
+        self.drop(number)
+
+    def drop(self, number: int) -> None:
+        """Withdraw what ends with its call: the agent knows that end, so it is not busy with the question."""
+        waiting = self.waiting.pop(number, None)
+        if waiting is not None and waiting.question is not None:
             self.agent.withdraw(waiting.question)
 
     def expire(self, now: float) -> None:
@@ -537,7 +543,7 @@ class InputRound:
         """Stop waiting for the agent's answers; `done` is not called."""
         self._is_over = True
         for number in self._waiting.values():
-            self._relay.withdraw(number)
+            self._relay.drop(number)
         self._waiting.clear()
 
     def _take(self, key: str, answer: Raw | JsonRpcError) -> None:

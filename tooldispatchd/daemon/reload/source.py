@@ -72,14 +72,13 @@ class ConfigurationSource:
 
     def read(self) -> Reading:
         """Read it; raises `ConfigError` with all that is wrong. It takes its time, and may wait for `${command:…}`."""
-        before = self.noted.stamps
+        before = {path: stamp for path in self.noted.stamps if (stamp := stamp_of(path)) is not None}
         with noting() as noted:
-            again = {path: stamp_of(path) for path in before}
             try:
                 return self._read()
             except ConfigError:
                 # What was not come to may be what has to be mended.
-                noted.stamps.update({**again, **noted.stamps})
+                noted.stamps.update({**before, **noted.stamps})
                 raise
             finally:
                 # When all are there: a watch in another thread looks through those of the reading before.

@@ -8,9 +8,8 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from typing import Any
 
-from tooldispatchd.forked.python.followed import FollowedLoader, follow, is_followed
+from tooldispatchd.forked.python.followed import follow, is_followed
 
 # Of one process: the daemon looks at the time of each, which takes some microseconds.
 MAX_FILES = 1_000
@@ -33,14 +32,7 @@ class CodeFiles:
         self._imports: dict[str, list[str]] = {}
         self._directories: list[str] = []
         self._parsed_bytes = 0
-        files = self
-
-        class NotingLoader(FollowedLoader):
-            def path_stats(self, path: str) -> Any:
-                files.note(path)
-                return super().path_stats(path)
-
-        follow(NotingLoader)
+        follow(self.note)
 
     def note(self, path: str) -> None:
         """Note a file; what cannot be read, whoever imports it is told."""

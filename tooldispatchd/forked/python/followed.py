@@ -6,18 +6,10 @@ Stdlib only.
 """
 
 import os
-import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from importlib.machinery import (
-    BYTECODE_SUFFIXES,
-    EXTENSION_SUFFIXES,
-    SOURCE_SUFFIXES,
-    ExtensionFileLoader,
-    FileFinder,
-    SourceFileLoader,
-    SourcelessFileLoader,
-)
+from importlib.machinery import SourceFileLoader
 from importlib.util import cache_from_source
 from typing import Any
 
@@ -30,40 +22,34 @@ _OTHERS = (os.__file__.rpartition("/")[0], "/".join(os.path.realpath(__file__).s
 
 def is_followed(path: str) -> bool:
     """Whether a file, or a directory of modules, is not installed, but its author's."""
-    if any(f"{path}/".startswith(f"{other}/") for other in _OTHERS):
-        return False
-    real = os.path.realpath(path)
-    return _INSTALLED.isdisjoint(real.split("/")) and not any(f"{real}/".startswith(f"{other}/") for other in _OTHERS)
+    return _is_own(path) and _is_own(os.path.realpath(path))
 
 
-class FollowedLoader(SourceFileLoader):
-    """Loads a module from its source, or from a compiled file that was surely made of that."""
-
-    def path_stats(self, path: str) -> Any:
-        """Tell what a compiled file must say to be taken; raises OSError where none is to be taken, or made."""
-        settled = os.stat(path).st_ctime + SETTLED_S  # noqa: PTH116  # in the way of imports: pathlib costs more
-        if time.time() < settled:
-            raise OSError
-        compiled = cache_from_source(path)
-        with suppress(FileNotFoundError):
-            if os.stat(compiled).st_mtime < settled:  # noqa: PTH116  # as above
-                # Another one is made.
-                os.unlink(compiled)  # noqa: PTH108  # as above
-        return super().path_stats(path)
+def _is_own(path: str) -> bool:
+    is_others = any(f"{path}/".startswith(f"{other}/") for other in _OTHERS)
+    return not is_others and _INSTALLED.isdisjoint(path.split("/"))
 
 
-def follow(loader: type[FollowedLoader] = FollowedLoader) -> None:
-    """Have each module that is followed loaded by `loader` from now on."""
+def follow(note: Callable[[str], object] = str) -> None:
+    """Have each source that is followed loaded so from now on, after a call of `note` with its path."""
+    usual = SourceFileLoader.path_stats
 
-    def finder_of(directory: str) -> FileFinder:
-        if not os.path.isdir(directory) or not is_followed(directory):  # noqa: PTH112  # as above
-            raise ImportError(directory)
-        return FileFinder(
-            directory,
-            (ExtensionFileLoader, EXTENSION_SUFFIXES),
-            (loader, SOURCE_SUFFIXES),
-            (SourcelessFileLoader, BYTECODE_SUFFIXES),
-        )
+    # Of whatever finder's loader: projects that are installed as editable have finders of their own.
+    def path_stats(loader: SourceFileLoader, path: Any) -> Mapping[str, Any]:
+        if is_followed(path):
+            note(path)
+            _check_compiled(path)
+        return usual(loader, path)
 
-    sys.path_hooks.insert(0, finder_of)
-    sys.path_importer_cache.clear()
+    SourceFileLoader.path_stats = path_stats  # type: ignore[assignment,method-assign]
+
+
+def _check_compiled(path: str) -> None:
+    """Remove a compiled file that may be older than its source; raises OSError where none is to be taken, or made."""
+    settled = os.stat(path).st_ctime + SETTLED_S  # noqa: PTH116  # in the way of imports: pathlib costs more
+    if time.time() < settled:
+        raise OSError
+    compiled = cache_from_source(path)
+    with suppress(FileNotFoundError):
+        if os.stat(compiled).st_mtime < settled:  # noqa: PTH116  # as above
+            os.unlink(compiled)  # noqa: PTH108  # as above

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
 
-from tooldispatchd.forked.python.followed import FollowedLoader
-
 # In the order in which Python itself looks for them.
 _SUFFIXES = (*EXTENSION_SUFFIXES, *SOURCE_SUFFIXES)
 
@@ -61,12 +59,10 @@ class Siblings:
         if path is None:
             return None
         if not _is_directory(path):
-            loader = FollowedLoader(name, path) if path.endswith(".py") else None
-            return spec_from_file_location(name, path, loader=loader)
+            return spec_from_file_location(name, path)
         start = _start_of(path)
         if start is not None:
-            loader = FollowedLoader(name, start) if start.endswith(".py") else None
-            return spec_from_file_location(name, start, loader=loader, submodule_search_locations=[path])
+            return spec_from_file_location(name, start, submodule_search_locations=[path])
         spec = ModuleSpec(name, None)
         spec.submodule_search_locations = [path]
         return spec

@@ -45,6 +45,8 @@ UNATTENDED: Final = {
     "GIT_TERMINAL_PROMPT": "0",
     "DEBIAN_FRONTEND": "noninteractive",
     "PIP_NO_INPUT": "1",
+    # Without a network npm would wait half a minute for it, though its questions are at their end.
+    "npm_config_update_notifier": "false",
     # An editor that fails: git then says how to give what would be typed there.
     **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"), "false"),
 }

@@ -144,3 +144,17 @@ def test_each_directory_on_the_way_is_looked_at(tmp_path: Path) -> None:
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(ConfigError, match=r"open has mode 0777"):
         load_catalog(inner / "t.toml", {})
+
+
+def test_a_token_that_anybody_may_replace_opens_no_profile(tmp_path: Path) -> None:
+    common = tmp_path / "common"
+    common.mkdir()
+    for name in ("token", "safe"):
+        (common / name).write_text("sesame")
+        (common / name).chmod(0o600)
+    (tmp_path / "link").symlink_to(common / "token")
+    config = tmp_path / "t.toml"
+    config.write_text('[agents.ops]\ntoken_file = "token"\n'.replace('token"', f'{tmp_path}/link"'))
+    load_catalog(config, {})
+    common.chmod(0o777)
+    assert "cannot use the token's file: anybody may put another file in its place" in report_of(config)

@@ -35,6 +35,7 @@ from tooldispatchd.catalog.servers import (
 )
 from tooldispatchd.catalog.speckinds import KIB, MAX_HEADER_CHARS
 from tooldispatchd.catalog.specs import Config
+from tooldispatchd.config.exposure import why_replaceable
 from tooldispatchd.config.key_patterns import Pattern, Table, entries, places
 from tooldispatchd.config.listen_values import MAX_ACCOUNT
 from tooldispatchd.config.regular_files import read_regular
@@ -257,9 +258,13 @@ def read_secret_file(path: str, max_bytes: int, *, what: str) -> tuple[str, int]
     """
     try:
         content, mode = read_regular(FilePath(path), max_bytes)
+        exposed = why_replaceable(path) if FilePath(path).is_file() else None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "no file can have this name"
         raise SecretError(f"cannot read the {what}'s file: {why}") from None
+    if exposed is not None:
+        # Another one could be put there, and open a profile.
+        raise SecretError(f"cannot use the {what}'s file: {exposed}")
     text = content.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
     return text, mode
 

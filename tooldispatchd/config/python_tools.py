@@ -91,7 +91,7 @@ def read_signatures(tools: Mapping[str, ToolSpec], directory: Path, environ: Map
 
 
 def _follow(answers: Collection[ReaderAnswer]) -> tuple[str, ...]:
-    """Have the files of all code watched; a warning where there are too many."""
+    """Note the files of all code for a watch; warn where there are too many."""
     files = {path: stamp for answer in answers for path, stamp in answer.code.files.items()}
     for path, stamp in islice(files.items(), MAX_FOLLOWED):
         note(Path(path), stamp)
@@ -101,7 +101,7 @@ def _follow(answers: Collection[ReaderAnswer]) -> tuple[str, ...]:
 
 
 def _parents(answers: Mapping[ImportEnvironment, ReaderAnswer]) -> dict[ImportEnvironment, str]:
-    """The digest of all code in each warm parent."""
+    """Digest all code of each warm parent."""
     digests: dict[ImportEnvironment, set[str]] = {}
     for environment, answer in answers.items():
         digests.setdefault(_shared(environment), set()).update(answer.code.digests.values())
@@ -109,7 +109,7 @@ def _parents(answers: Mapping[ImportEnvironment, ReaderAnswer]) -> dict[ImportEn
 
 
 def _shared(environment: ImportEnvironment) -> ImportEnvironment:
-    """What environments have in common whose functions share a warm parent."""
+    """Reduce an environment to the part by which its functions share a warm parent."""
     return msgspec.structs.replace(environment, resident=False)
 
 

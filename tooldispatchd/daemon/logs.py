@@ -239,7 +239,7 @@ def _shown(value: object) -> str:
 
 
 def _words(value: object) -> str:
-    """One of several values: of a problem its place, its key and why."""
+    """Show one of several values; of a problem its place, its key and why."""
     if isinstance(value, dict):
         place = ":".join(str(value[key]) for key in ("file", "line") if value.get(key))
         value = ": ".join(filter(None, (place, value.get("key"), str(value.get("why")))))

@@ -51,8 +51,8 @@ class ConfigurationSource:
     """The file of a configuration, and what the command line says in its place.
 
     `listen` are the places of the command line, `standing` the one where nobody names any. What the machine can enforce
-    is tried once: it stays as it is, and the daemon has moved to another cgroup since. `for_author`: whoever writes it
-    has each change of its files taken at once, by open sessions too.
+    is tried once: it stays as it is, and the daemon has moved to another cgroup since. `for_author` takes
+    each change of its files at once, for open sessions too.
     """
 
     def __init__(self, path: Path, *, listen: Sequence[str], standing: str, for_author: bool = False) -> None:

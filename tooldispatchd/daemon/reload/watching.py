@@ -124,7 +124,7 @@ class FileWatch:
             os.close(self._fd)
 
     def _is_own(self) -> bool:
-        """Whether what differs by now was most likely changed by the reading."""
+        """Tell whether the reading itself has most likely changed the files that differ by now."""
         if self._may_write and trio.current_time() < self._followed_at + OWN_S:
             return True
         # While it was read: by code that is imported, say.

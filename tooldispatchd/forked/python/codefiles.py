@@ -35,7 +35,7 @@ class CodeFiles:
         follow(self.note)
 
     def note(self, path: str) -> None:
-        """Note a file; what cannot be read, whoever imports it is told."""
+        """Note a file before it is imported; leave out one that cannot be read, which its import tells."""
         if path in self.stamps:
             return
         if len(self.stamps) >= MAX_FILES:
@@ -50,12 +50,12 @@ class CodeFiles:
         self.stamps[path] = status.st_ctime_ns, status.st_ino, status.st_size
 
     def note_absent(self, module: str) -> None:
-        """Note the files that would be a module that there is not."""
+        """Note the paths at which a missing module may appear."""
         self._directories = [path for path in sys.path if os.path.isdir(path) and is_followed(path)]  # noqa: PTH112
         self.stamps |= dict.fromkeys(self._candidates(module))
 
     def digests(self, modules: Iterable[str]) -> dict[str, str]:
-        """The digest of each of these modules with all that it imports."""
+        """Digest each of these modules with all that it imports."""
         self._directories = [path for path in sys.path if os.path.isdir(path) and is_followed(path)]  # noqa: PTH112
         for module in list(sys.modules.values()):
             # What was loaded in another way, such as libraries.
@@ -73,7 +73,7 @@ class CodeFiles:
         return whole.hexdigest()
 
     def _reached(self, module: str) -> set[str]:
-        """The files of a module, of the packages above it, and of all that these import."""
+        """Find the files of a module, of the packages above it, and of all that these import."""
         found: set[str] = set()
         seen: set[str] = set()
         waiting = [module]
@@ -90,7 +90,7 @@ class CodeFiles:
         return found
 
     def _file_of(self, name: str) -> str | None:
-        """The noted file of a module, whether it is imported by now or not."""
+        """Find the file of a module, imported or not, and note it."""
         if name in sys.modules:
             path = getattr(sys.modules[name], "__file__", None)
         else:
@@ -105,7 +105,7 @@ class CodeFiles:
             yield from (f"{stem}.py", f"{stem}/__init__.py")
 
     def _imports_of(self, name: str, path: str) -> list[str]:
-        """The modules that a file names in its imports, and what it takes of them, which may be modules too."""
+        """Name the modules that a file imports, and what it takes of them, which may be modules too."""
         if path not in self._imports:
             is_package = path.endswith("/__init__.py")
             self._imports[path] = list(_imported(self._parsed(path), name if is_package else name.rpartition(".")[0]))

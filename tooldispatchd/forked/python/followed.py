@@ -13,7 +13,7 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import cache_from_source
 from typing import Any
 
-# What is written within so long of its source's last change may be of what was there before.
+# A compiled file written so soon after its source changed may be of the content before.
 SETTLED_S = 1.0
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 # The standard library, and this package.
@@ -21,7 +21,7 @@ _OTHERS = (os.__file__.rpartition("/")[0], "/".join(os.path.realpath(__file__).s
 
 
 def is_followed(path: str) -> bool:
-    """Whether a file, or a directory of modules, is not installed, but its author's."""
+    """Tell whether a file, or a directory of modules, is not installed, but its author's."""
     return _is_own(path) and _is_own(os.path.realpath(path))
 
 
@@ -31,7 +31,7 @@ def _is_own(path: str) -> bool:
 
 
 def follow(note: Callable[[str], object] = str) -> None:
-    """Have each source that is followed loaded so from now on, after a call of `note` with its path."""
+    """Have stale compiled files of followed sources passed over, after a call of `note` with each path."""
     usual = SourceFileLoader.path_stats
 
     # Of whatever finder's loader: projects that are installed as editable have finders of their own.

@@ -79,7 +79,7 @@ def _tell(stream: IO[bytes], answer: dict[str, object]) -> None:
 
 
 def _place_of(error: BaseException | None) -> str:
-    """The last line of followed code that an import came to, in brackets; empty where there is none."""
+    """Name the last line of followed code that an import came to, in brackets; empty where there is none."""
     frames = traceback.extract_tb(None if error is None else error.__traceback__)
     places = [(frame.filename, frame.lineno) for frame in frames]
     if isinstance(error, SyntaxError):

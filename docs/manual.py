@@ -49,7 +49,8 @@ def files() -> Iterator[tuple[str, str]]:
         choices.add_parser(name, help=COMMANDS[name])
         choices.choices[name] = parser
     for shell, path in COMPLETIONS.items():
-        yield path, shtab.complete(whole, shell)
+        # Bash's loop has no end where it is called for the first word, as `compgen -F` does.
+        yield path, shtab.complete(whole, shell).replace("$word_index -ne $COMP_CWORD", "$word_index -lt $COMP_CWORD")
     yield "man/man1/tooldispatchd.1", _overview(parsers)
     for name, parser in parsers.items():
         yield f"man/man1/tooldispatchd-{name}.1", page(name, parser)

@@ -43,6 +43,15 @@ def test_bash_completes_a_line(line: str, offered: list[str]) -> None:
     assert (done.stdout.split(), done.stderr) == (offered, "")
 
 
+def test_bash_comes_to_an_end_where_no_line_is_completed() -> None:
+    script = f"""
+        . {SHARE / COMPLETIONS["bash"]}
+        compgen -F $(complete -p tooldispatchd | sed 's/.*-F \\([^ ]*\\).*/\\1/') tooldispatchd
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=20)
+    assert "status" in done.stdout.split()
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_read_theirs(shell: str) -> None:
     if shutil.which(shell) is None:

@@ -16,6 +16,7 @@ import msgspec
 import trio
 
 from tooldispatchd.agent.runtime import DaemonState, Runtime, Services
+from tooldispatchd.agent.tools.introductionfile import LAST_S, IntroductionFile
 from tooldispatchd.agent.tools.warming import renew_servers
 from tooldispatchd.calls.memory import Memory
 from tooldispatchd.catalog.masker import Masker
@@ -155,9 +156,13 @@ async def _live(ground: _Ground, opening: Opening, signals: AsyncIterator[int], 
         runtime.services.admin = AdminDoor(daemon, daemon.latest)
         memory.short = runtime.services.sharing.shed
         web.cold = lambda: runtime.services.sharing.cold
+        introductions = IntroductionFile(runtime.services.sharing.introductions, os.environ)
+        background.start_soon(introductions.run)
         renew_servers(runtime)
         await _run(daemon, front, start, opening)
         home.cancel_scope.cancel()
+    with trio.move_on_after(LAST_S):
+        await introductions.write()
     await runtime.services.checkers.close()
     return daemon
 

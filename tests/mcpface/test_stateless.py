@@ -8,7 +8,7 @@ from tests.mcpface.stage import READY, Stage
 def test_discover_says_what_there_is() -> None:
     stage = Stage()
     stage.stateless("server/discover")
-    assert stage.lines()[0]["answers"] == ["elicitation", "url", "sampling", "roots", "approve"]
+    assert stage.lines()[0]["answers"] == ["elicitation", "url", "sampling", "roots", "ui", "approve"]
     stage.daemon(**{**READY, "port": "ready", "id": "hello-1"})
     result = stage.told()[0]["result"]
     assert result["supportedVersions"][0] == "2026-07-28"

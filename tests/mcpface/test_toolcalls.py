@@ -219,3 +219,20 @@ def test_marks_of_headers_are_not_shown_and_a_property_of_that_name_is() -> None
         "region": plain,
         "in": {"allOf": [{"properties": {"a": plain}}]},
     }
+
+
+APPS: dict[str, object] = {"extensions": {"io.modelcontextprotocol/ui": {}}}
+
+
+@pytest.mark.parametrize(("offer", "shown"), [({}, ["both"]), (APPS, ["alone", "both"])])
+def test_a_tool_for_an_app_alone_is_shown_to_a_client_that_shows_apps(
+    offer: dict[str, object], shown: list[str]
+) -> None:
+    tools = [
+        {"name": "alone", "inputSchema": {"type": "object"}, "_meta": {"ui": {"visibility": ["app"]}}},
+        {"name": "both", "inputSchema": {"type": "object"}, "_meta": {"ui": {"visibility": ["model", "app"]}}},
+    ]
+    stage = Stage()
+    stage.stateless("tools/list", None, offer)
+    stage.ready(tools=tools)
+    assert [tool["name"] for tool in stage.told()[0]["result"]["tools"]] == shown

@@ -9,6 +9,25 @@ import msgspec
 from msgspec import Raw
 
 
+class _Ui(msgspec.Struct):
+    visibility: tuple[str, ...] = ("model",)
+
+
+class _Meta(msgspec.Struct):
+    ui: _Ui = msgspec.field(default_factory=_Ui)
+
+
+_read_meta: Final = msgspec.json.Decoder(_Meta).decode
+
+
+def is_for_apps(meta: Raw | None) -> bool:
+    """Whether a server means a tool for its app alone, and not for a model (MCP Apps, `visibility`)."""
+    try:
+        return meta is not None and b'"visibility"' in bytes(meta) and "model" not in _read_meta(meta).ui.visibility
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
 class Offered(msgspec.Struct, frozen=True, kw_only=True):
     """What there is to say of one tool, whichever form it is said in.
 

@@ -39,12 +39,29 @@ class ListedTool(msgspec.Struct, omit_defaults=True, rename="camel"):
     meta: Raw | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
+class _Ui(msgspec.Struct):
+    visibility: tuple[str, ...] = ("model",)
+
+
+class _ToolMeta(msgspec.Struct):
+    ui: _Ui = msgspec.field(default_factory=_Ui)
+
+
 class _RootType(msgspec.Struct):
     type: str | list[str] = ""
 
 
 _read_tool: Final = msgspec.json.Decoder(ListedTool).decode
+_read_meta: Final = msgspec.json.Decoder(_ToolMeta).decode
 _read_root: Final = msgspec.json.Decoder(_RootType).decode
+
+
+def is_for_models(tool: ListedTool) -> bool:
+    """Whether a server means a tool for more than its app (MCP Apps, `visibility`)."""
+    try:
+        return isinstance(tool.meta, UnsetType) or "model" in _read_meta(tool.meta).ui.visibility
+    except UNREADABLE:
+        return True
 
 
 def listed_tool(raw: Raw, revision: Revision) -> ListedTool | None:

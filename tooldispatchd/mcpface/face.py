@@ -36,7 +36,7 @@ OPENING_S: Final = 5.0
 # So long it waits for servers that have never said anything of themselves; quick ones have answered by then.
 UNKNOWN_S: Final = 0.5
 # In the stateless revision each request says what its client answers: the session is asked everything.
-_ANY: Final = ["elicitation", "url", "sampling", "roots", "approve"]
+_ANY: Final = ["elicitation", "url", "sampling", "roots", "ui", "approve"]
 
 
 class _Method(msgspec.Struct, frozen=True):

@@ -49,6 +49,7 @@ TASKS_EXTENSION: Final = f"{_PREFIX}tasks"
 RELATED_TASK: Final = f"{_PREFIX}related-task"
 SUBSCRIPTION: Final = f"{_PREFIX}subscriptionId"
 SERVER_INFO: Final = f"{_PREFIX}serverInfo"
+UI_EXTENSION: Final = f"{_PREFIX}ui"
 SKILLS_EXTENSION: Final = f"{_PREFIX}skills"
 
 
@@ -62,7 +63,12 @@ class ClientOffer(msgspec.Struct, rename="camel"):
 
     def answers(self) -> list[str]:
         """The `answers` of our `hello`."""
-        kinds = {"sampling": self.sampling is not None, "roots": self.roots is not None, "url": self.has_pages}
+        kinds = {
+            "sampling": self.sampling is not None,
+            "roots": self.roots is not None,
+            "url": self.has_pages,
+            "ui": self.has_apps,
+        }
         asked = [kind for kind, is_offered in kinds.items() if is_offered]
         return ["elicitation", *asked, "approve"] if self.has_forms else asked
 
@@ -75,6 +81,11 @@ class ClientOffer(msgspec.Struct, rename="camel"):
     def has_pages(self) -> bool:
         """Whether it leads a person to an address."""
         return self.elicitation is not None and "url" in self.elicitation
+
+    @property
+    def has_apps(self) -> bool:
+        """Whether it shows MCP Apps."""
+        return self.extensions is not None and UI_EXTENSION in self.extensions
 
     @property
     def has_tasks(self) -> bool:

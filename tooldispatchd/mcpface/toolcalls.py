@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UnsetType
 
-from tooldispatchd.mcpface.answers import called, listed_tool
+from tooldispatchd.mcpface.answers import called, is_for_models, listed_tool
 from tooldispatchd.mcpface.clientside import ClientRequest, ClientSide
 from tooldispatchd.mcpface.daemonside import DaemonLine, DaemonSide, fault_of
 from tooldispatchd.mcpface.jsonrpc import HEADER_MISMATCH, INVALID_REQUEST, URL_ELICITATION, WRONG_PARAMS, is_id
@@ -53,7 +53,7 @@ class ToolCalls:
         self._client = client
         self._daemon = daemon
         self._tasks = tasks
-        self._latest: tuple[int, Revision, list[msgspec.Raw], msgspec.Raw, int] | None = None
+        self._latest: tuple[tuple[int, Revision, bool], list[msgspec.Raw], msgspec.Raw, int] | None = None
         """The page that was shown last, and of which list: clients ask for it again and again."""
         self._read: list[msgspec.Raw] = []
         self._outputs: dict[str, set[str]] = {}
@@ -64,7 +64,7 @@ class ToolCalls:
         start = page_start(self._client, request)
         if start is None:
             return
-        page, end = self._page(start[0], request.revision)
+        page, end = self._page(start[0], request.revision, has_apps=request.offer.has_apps)
         result: dict[str, object] = {"tools": page}
         if end < len(self._daemon.tools):
             result["nextCursor"] = write_cursor(end, "")
@@ -125,10 +125,11 @@ class ToolCalls:
         # The newest revision has no such error: its servers ask for input.
         return request.offer.has_pages and not request.revision.is_stateless
 
-    def _page(self, start: int, revision: Revision) -> tuple[msgspec.Raw, int]:
+    def _page(self, start: int, revision: Revision, *, has_apps: bool) -> tuple[msgspec.Raw, int]:
         """The tools from `start` on, and where the next page begins."""
-        if self._latest is not None and self._latest[:2] == (start, revision) and self._latest[2] is self._daemon.tools:
-            return self._latest[3:]
+        key = start, revision, has_apps
+        if self._latest is not None and self._latest[0] == key and self._latest[1] is self._daemon.tools:
+            return self._latest[2:]
         sizes = accumulate(len(bytes(raw)) for raw in self._daemon.tools[start : start + MAX_PAGE_TOOLS])
         # One at least, or it would never come to an end.
         end = start + max(1, sum(size <= MAX_PAGE_BYTES for size in sizes))
@@ -137,8 +138,10 @@ class ToolCalls:
             for tool in tools:
                 if tool.name not in _NEVER_TASKS:
                     tool.execution = _MAY_BE_TASK
-        self._latest = start, revision, self._daemon.tools, msgspec.Raw(msgspec.json.encode(tools)), end
-        return self._latest[3:]
+        if not has_apps:
+            tools = [tool for tool in tools if is_for_models(tool)]
+        self._latest = key, self._daemon.tools, msgspec.Raw(msgspec.json.encode(tools)), end
+        return self._latest[2:]
 
     def _marks_of(self, name: str) -> dict[str, str]:
         """Read which arguments of a tool headers repeat."""

@@ -40,7 +40,7 @@ from tooldispatchd.wire.messages import (
 )
 
 # The kinds of questions that an agent may say in `hello` that it answers.
-ANSWERS: Final = frozenset({"approve", "sampling", "elicitation", "url", "roots"})
+ANSWERS: Final = frozenset({"approve", "sampling", "elicitation", "url", "roots", "ui"})
 # Of the protocol, as `ready` says it.
 EDITION: Final = "1.5"
 # Capabilities that every session has.
@@ -318,7 +318,7 @@ def capabilities_of(machine: SessionMachine, *, agents: bool, jobs: bool, worksp
     asked = machine.asked
     beside = asked.meta, asked.value, asked.details
     also = bool(asked.events), asked.servers, workspace, admin
-    return _capabilities(agents, jobs, asked.updates, bool(asked.answers), *beside, *also)
+    return _capabilities(agents, jobs, asked.updates, bool(asked.answers - {"ui"}), *beside, *also)
 
 
 @cache

@@ -29,6 +29,14 @@ def test_a_client_offers_only_what_its_agent_answers() -> None:
     assert capabilities(NOBODY) == {}
 
 
+def test_a_server_is_told_of_the_extensions_that_its_agent_makes_use_of() -> None:
+    agent = Agent("ui")
+    apps: dict[str, object] = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
+    assert capabilities(agent) == {"extensions": apps}
+    agent.is_listening = True
+    assert capabilities(agent) == {"extensions": apps | {"io.modelcontextprotocol/skills": {}}}
+
+
 @pytest.mark.parametrize("id_", [7, "seven", 7.5])
 def test_a_ping_is_answered_with_its_own_id(id_: str | float) -> None:
     talk = Talk(NOBODY)

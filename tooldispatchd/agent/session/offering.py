@@ -17,6 +17,7 @@ from tooldispatchd.agent.tools.passing import METHODS, SIGN
 from tooldispatchd.agent.tools.showing import PLAIN, Showing, plain_entries, prompt_in, render_plain
 from tooldispatchd.agent.tools.toolset import Toolset
 from tooldispatchd.calls.selection import EVERY, ToolSelection
+from tooldispatchd.catalog.offered import is_for_apps
 from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import MAX_SWITCHES, PROTOCOL, ReadyLine, Select, ToolsLine, ToolsReq
@@ -163,6 +164,9 @@ class Offering:
 
     def _entries(self, form: str | None, selection: ToolSelection | None) -> tuple[list[Raw], list[str]]:
         form, listed = form or PLAIN, self._listed(selection)
+        if form != "mcp" and any(plan.offered.meta is not None for plan in listed.values()):
+            # Only there is shown what a tool is for.
+            listed = {name: plan for name, plan in listed.items() if not is_for_apps(plan.offered.meta)}
         showing = self._showing_in(form)
         if showing is None:
             return plain_entries(listed.values()), []

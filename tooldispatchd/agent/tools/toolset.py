@@ -39,7 +39,7 @@ from tooldispatchd.calls.stages import StepOrder
 from tooldispatchd.catalog.denials import unmatched
 from tooldispatchd.catalog.globs import insisted
 from tooldispatchd.catalog.names import nearest, prefixed, split_name
-from tooldispatchd.catalog.offered import Offered
+from tooldispatchd.catalog.offered import Offered, is_for_apps
 from tooldispatchd.catalog.policy import asks_for_steps, policy_of
 from tooldispatchd.catalog.profiles import CALL_TOOL, SEARCH_TOOLS, Profile
 from tooldispatchd.catalog.readings import Readings, fold
@@ -283,8 +283,7 @@ class Toolset:
 
     def _offer(self, server: SessionServer, kept: ServerHandle) -> list[str]:
         """Make the plans of the server's own tools; the names of those that others have."""
-        server.planned = kept.offer
-        use, prefix = server.use, server.prefix
+        server.planned, use, prefix = kept.offer, server.use, server.prefix
         if use is None or prefix is None:
             return []
         hidden: list[str] = []
@@ -296,6 +295,7 @@ class Toolset:
             traits = self._traits_of(server, tool) if is_by_hints else ()
             # Some may be there for declared ones alone.
             is_taken = taken.admits(tool.name, traits) or (use.spelled and use.denies(tool.name, (), prefix=prefix))
+            is_taken = is_taken or ("ui" not in self._owner.answers and is_for_apps(tool.meta))
             if is_taken or not all(each.admits(tool.name, traits) for each in wanted):
                 continue
             name = prefixed(prefix, tool.name)

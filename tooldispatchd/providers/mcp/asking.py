@@ -24,6 +24,7 @@ import trio
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.catalog.schemas import LIGHT, parts_of
+from tooldispatchd.providers.mcp.greeting import SKILLS, UI
 from tooldispatchd.providers.mcp.logmessages import BoundLog, ServerLog, printable
 from tooldispatchd.providers.mcp.messages import (
     DECODE_ERRORS,
@@ -67,6 +68,8 @@ LISTS: Final = frozenset({"notifications/prompts/list_changed", "notifications/r
 NOTES: Final = LISTS | {"notifications/resources/updated", "notifications/message"}
 # MCP 2025-11-25, "Elicitation": what a page was opened for is done.
 PAGE_DONE: Final = "notifications/elicitation/complete"
+# MCP Apps, 2026-01-26: the pages that a host can show.
+APP_TYPE: Final = "text/html;profile=mcp-app"
 # By the mode of an elicitation, the word of `answers` that takes it.
 MODES: Final = {"form": "elicitation", "url": "url"}
 # A message of a log; longer ones are not passed on.
@@ -82,7 +85,7 @@ class AgentSide(Protocol):
 
     @property
     def answers(self) -> frozenset[str]:
-        """Those of `KINDS` that the agent answers, and `url` where it shows pages."""
+        """Those of `KINDS` that the agent answers; `url` where it opens addresses, `ui` where it shows MCP Apps."""
 
     def ask(self, server: str, asked: Sequence[Question], origin: object = None) -> list[str]:
         """Ask the agent, and have the questions sent; as `wire.questions.Questions.ask`.
@@ -121,7 +124,7 @@ NOBODY: Final[AgentSide] = _Nobody()
 """Stands behind a connection that many agents share, as none of them could be chosen to answer."""
 
 
-def capabilities(agent: AgentSide) -> dict[str, object]:
+def capabilities(agent: AgentSide, server: str = "") -> dict[str, object]:
     """What the client offers to servers on behalf of `agent` (MCP, `ClientCapabilities`).
 
     Of sampling none with tools, which needs more of an agent than one answer. Elicitation without modes means forms.
@@ -131,7 +134,10 @@ def capabilities(agent: AgentSide) -> dict[str, object]:
     }
     if "url" in agent.answers:
         offered["elicitation"] = {mode: {} for mode, word in MODES.items() if word in agent.answers}
-    return offered
+    extensions: dict[str, object] = {UI: {"mimeTypes": [APP_TYPE]}} if "ui" in agent.answers else {}
+    # An agent that reads the server's resources gets its skills as well.
+    extensions |= {SKILLS: {}} if agent.hears(server) else {}
+    return offered | ({"extensions": extensions} if extensions else {})
 
 
 class JsonRpcError(msgspec.Struct, frozen=True):

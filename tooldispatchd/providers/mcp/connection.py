@@ -181,7 +181,7 @@ class Connection:
         async with self._opening:
             with trio.move_on_after(server.handshake_s) as limit:
                 try:
-                    greeting = await handshake.greet(capabilities(self._agent))
+                    greeting = await handshake.greet(capabilities(self._agent, server.name))
                     found = await handshake.list_all(greeting)
                 except LinkError as error:
                     self._lose(error.why, error.extras)

@@ -38,9 +38,10 @@ MAX_REVISION_CHARS: Final = 40
 _COMPLETE: Final = frozenset({b'"complete"', b"null"})
 _NO: Final = frozenset({b"null", b"false"})
 
+UI: Final = "io.modelcontextprotocol/ui"
 SKILLS: Final = "io.modelcontextprotocol/skills"
 # Those that need nothing of the daemon but to pass.
-EXTENSIONS: Final = ("io.modelcontextprotocol/ui", SKILLS)
+EXTENSIONS: Final = (UI, SKILLS)
 
 
 class Greeting(msgspec.Struct, frozen=True):

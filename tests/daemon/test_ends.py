@@ -261,7 +261,15 @@ def test_lines_before_an_end_of_input_are_executed(tmp_path: Path) -> None:
 
 
 def test_signals_that_mean_nothing_are_ignored_and_logged(tmp_path: Path) -> None:
-    numbers = [signal.SIGUSR1, signal.SIGALRM, signal.SIGIO, signal.SIGSYS, signal.SIGRTMIN, signal.SIGRTMIN + 1]
+    numbers = [
+        signal.SIGUSR1,
+        signal.SIGTRAP,
+        signal.SIGALRM,
+        signal.SIGIO,
+        signal.SIGSYS,
+        signal.SIGRTMIN,
+        signal.SIGRTMIN + 1,
+    ]
     with daemon_on(tmp_path, config(tmp_path)) as daemon, daemon.agent() as agent:
         for number in numbers:
             daemon.process.send_signal(number)

@@ -44,10 +44,10 @@ TEARDOWN_S: Final = 6.0
 
 
 @contextmanager
-def daemon_without_names(directory: Path) -> Iterator[Daemon]:
+def daemon_without_names(directory: Path, config: str = CONFIG + MORE) -> Iterator[Daemon]:
     """A daemon all of whose look-ups hang."""
     file, path, log, resolver = (directory / name for name in ("config.toml", "dispatch.sock", "log", "resolv.conf"))
-    file.write_text(CONFIG + MORE)
+    file.write_text(config)
     resolver.write_text(RESOLVER)
     begin = [*UNSHARE, sys.executable, "-c", WITH_SILENT_NAMES, str(resolver)]
     tried = subprocess.run([*begin, "/bin/true"], capture_output=True, text=True, check=False)
@@ -76,3 +76,19 @@ def test_the_end_waits_for_no_name(tmp_path: Path) -> None:
         assert agent.hear()["error"] == "draining"
         assert agent.hear() == {"end": True}
         assert daemon.process.wait(TEARDOWN_S) == 0
+
+
+def test_the_end_waits_for_no_name_of_a_call_beyond_its_grace(tmp_path: Path) -> None:
+    config = "[daemon]\ngrace_s = 1\n"
+    for number in range(20):
+        config += f'[tools.t{number}]\ntype = "{{}} -> json"\n'
+        config += f'rest = {{ url = "https://n{number}.example.com/" }}\n'
+    with daemon_without_names(tmp_path, config) as daemon, daemon.agent() as agent:
+        agent.hello("default")
+        for number in range(20):
+            agent.call(str(number), f"t{number}", {})
+        until(lambda: has_been_asked(daemon))
+        daemon.process.send_signal(signal.SIGTERM)
+        assert {agent.hear()["is_error"] for _ in range(20)} == {True}
+        assert agent.hear() == {"end": True}
+        assert daemon.process.wait(1 + TEARDOWN_S) == 0

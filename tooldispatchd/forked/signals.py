@@ -8,11 +8,13 @@ STOPPING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGXCPU
 
 IGNORED: Final = (
     *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGSYS),
+    signal.SIGTRAP,
     # SIGSTKFLT, for which Python 3.11 has no name.
     16,
     *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
 )
-"""They mean nothing to the daemon, and by default they would end it at once."""
+"""They mean nothing to the daemon, and by default they would end it at once. So do 32 and 33, of which the C library,
+whose own they are, lets nobody say anything."""
 
 RESET_SIGNALS: Final = (
     *(signal.SIGPIPE, signal.SIGXFSZ),

@@ -112,14 +112,14 @@ CALL: Final = encoded(HELLO, {"id": "1", "name": "server:echo", "input": {}})
 @pytest.mark.parametrize("shared", [False, True])
 async def test_a_connection_over_stdio_is_freed_at_its_end(mode: str, shared: bool) -> None:
     args = ("-I", "-S", str(MISBEHAVING), mode)
-    spec = McpSpec(command=sys.executable, args=args, shared=shared, call_s=0.2, handshake_s=10)
+    spec = McpSpec(command=sys.executable, args=args, shared=shared, keep_s=0, call_s=0.2, handshake_s=10)
     await check(of_server(spec), CALL, b'"id":"1"')
 
 
 @pytest.mark.parametrize("shared", [False, True])
 async def test_a_connection_over_http_is_freed_at_its_end(shared: bool) -> None:
     with asking_over_http("call") as url:
-        await check(of_server(McpSpec(url=url, shared=shared)), CALL, b'"id":"1"')
+        await check(of_server(McpSpec(url=url, shared=shared, keep_s=0)), CALL, b'"id":"1"')
 
 
 async def test_a_connection_over_websocket_is_freed_at_its_end() -> None:

@@ -84,7 +84,10 @@ class TaskTree:
         finally:
             self._is_over = True
             self._nursery = None
+            ended = self._ended
+            # They mostly hold what holds this.
+            del self._closing, self._ended
             try:
-                self._ended()
+                ended()
             except Exception as error:  # noqa: BLE001  # the same guard, for what is told of the end
                 self._log.incident("session's end failed", error)

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from pathlib import PurePath
 
 import pytest
 
@@ -39,8 +40,28 @@ def test_what_does_not_print_is_escaped_on_a_terminal(monkeypatch: pytest.Monkey
     monkeypatch.setenv("NO_COLOR", "1")
     line = render_text(0.0, "info", "server up", {"server": "a\x1b[2J", "count": 2, "words": "two of them", "no": ""})
     assert (
-        line.split(b" ", 1)[1]
-        == rb"info    server up                server='a\x1b[2J' count=2 words='two of them' no=''"
+        line.split(b" ", 1)[1] == rb'info    server up                server=a\x1b[2J count=2 words="two of them" no=""'
+    )
+
+
+def test_no_value_is_written_as_python_writes_it_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    fields: dict[str, object] = {
+        "listening": ["unix:/a"],
+        "names": [None, ("b", 1)],
+        "uid": None,
+        "is_up": True,
+        "took_s": 0.04123,
+        "grace_s": 5.0,
+        "left": {"a": False},
+        "raw": b"x",
+        "path": PurePath("/p"),
+        "said": 'it\'s "a b"\n',
+    }
+    line = render_text(0.0, "info", "x", fields).decode()
+    assert line.split("x  ", 1)[1].strip() == (
+        "listening=unix:/a names=none; b; 1 uid=none is_up=yes took=0.0412 s grace=5 s left=a: no raw=x path=/p "
+        """said='it's "a b"\\n'"""
     )
 
 
@@ -57,7 +78,7 @@ def test_a_reload_is_read_on_a_terminal_with_what_has_changed_or_is_wrong(monkey
     assert [line.split(b"reloaded", 1)[1].strip() for line in lines] == [
         b"changed=tools.f: code; tools.g: new",
         b"changed=none",
-        rb"problems=/a/b.toml:2: tools.f.python: cannot import f; '\x1b'",
+        rb"problems=/a/b.toml:2: tools.f.python: cannot import f; \x1b",
     ]
 
 

@@ -225,23 +225,42 @@ def readable(at: float, level: str, event: str, fields: Mapping[str, object], *,
     colour = COLOURS[level] if end else ""
     # How many problems there are is seen.
     hidden = "why" if "problems" in fields else None
-    said = [f"{dim}{name}={end}{_shown(value)}" for name, value in fields.items() if name != hidden]
+    said = [_field(name, value, dim, end) for name, value in fields.items() if name != hidden]
     stamp = time.strftime("%H:%M:%S", time.localtime(at))
     return " ".join([f"{dim}{stamp}{end} {colour}{level:<7}{end} {strong}{event:<24}{end}", *said])
 
 
+def _field(name: str, value: object, dim: str, end: str) -> str:
+    """A field in one line; a time in seconds says its unit, as in "took=0.04 s"."""
+    is_time = name.endswith("_s") and isinstance(value, int | float)
+    return f"{dim}{name[:-2] if is_time else name}={end}{_shown(value)}{' s' if is_time else ''}"
+
+
 def _shown(value: object) -> str:
-    """A value in one line of printable characters: a name that an agent or a server chose must not steer a terminal."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, dict):
+        value = [f"{_words(key)}: {_shown(each)}" for key, each in value.items()]
+    if isinstance(value, list | tuple | set | frozenset):
         return "; ".join(map(_words, value)) or "none"
-    text = value if isinstance(value, str) else repr(value)
-    return text if text.isprintable() and text and " " not in text else ascii(value)
+    text = _words(value)
+    if text and " " not in text:
+        return text
+    mark = "'" if '"' in text else '"'
+    return f"{mark}{text}{mark}"
 
 
 def _words(value: object) -> str:
-    """Show one of several values; of a problem its place, its key and why."""
-    if isinstance(value, dict):
+    """Show a value as people read it; of a problem its place, its key and why.
+
+    A name that an agent or a server chose must not steer a terminal.
+    """
+    if value is None or isinstance(value, bool):
+        return "none" if value is None else "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"  # three figures say enough
+    if isinstance(value, dict) and "why" in value:
         place = ":".join(str(value[key]) for key in ("file", "line") if value.get(key))
         value = ": ".join(filter(None, (place, value.get("key"), str(value.get("why")))))
-    text = str(value)
-    return text if text.isprintable() else ascii(text)
+    elif isinstance(value, dict | list | tuple | set | frozenset):
+        return _shown(value)
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

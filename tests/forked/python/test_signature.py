@@ -1,7 +1,7 @@
 import functools
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_parameters_become_a_closed_object_with_bounds_descriptions_and_defaults
     assert input_of(make) == {
         "type": "object",
         "properties": {
-            "text": {"type": "string"},
+            "text": {"type": "string", "description": "what is looked for"},
             "limit": {"type": "integer", "minimum": 1, "description": "how many", "default": 10},
         },
         "required": ["text"],
@@ -95,6 +95,37 @@ def test_a_docstring_in_the_style_of_sphinx_ends_at_its_first_field() -> None:
         """
 
     assert describe(run)["description"] == "Run."
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "Args:\n    city (str): Where, in\n        full.\n    days: How many.\n    by: Other.\n\nReturns:\n    All.",
+        "Parameters\n----------\ncity : str\n    Where, in\n    full.\ndays\n    How many.\n\nReturns\n-------\nstr",
+        ":param str city: Where, in\n    full.\n:param days: How many.\n:returns: All.",
+    ],
+    ids=["google", "numpy", "sphinx"],
+)
+def test_parameters_are_described_by_the_docstring_and_by_their_annotation_first(section: str) -> None:
+    def weather(city: str, days: int = 1, by: Annotated[str, "Its own words."] = "") -> None:
+        pass
+
+    weather.__doc__ = f"Look up.\n\nIt is slow.\n\n{section}"
+    described = describe(weather)
+    said = {name: schema["description"] for name, schema in input_of(weather)["properties"].items()}
+    assert said == {"city": "Where, in\nfull.", "days": "How many.", "by": "Its own words."}
+    assert described["description"] == "Look up.\n\nIt is slow."
+
+
+def test_a_docstring_that_cannot_be_read_is_the_description() -> None:
+    def run(n: int) -> None:
+        """Run.
+
+        Args:
+            nothing with a colon
+        """
+
+    assert describe(run)["description"] == "Run.\n\nArgs:\n    nothing with a colon"
 
 
 def test_no_annotation_means_any_json() -> None:

@@ -48,14 +48,6 @@ _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 # The name that a resource must have, of a file that has none.
 _RESULT_URI = "urn:tooldispatchd:result"
 _REFERENCE = "#/$defs/"
-# How sections of a docstring begin, in the styles of Google, NumPy and Sphinx; what follows is for programmers.
-_SECTIONS = frozenset(
-    (
-        *("args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters"),
-        *("return", "returns", "yields", "raises", "warns", "example", "examples", "note", "notes"),
-        *("attributes", "see also"),
-    )
-)
 _KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -173,10 +165,11 @@ def describe(function: object) -> dict[str, object]:
     `gives_parts` and `is_async`. Raises FunctionError where it cannot be a tool.
     """
     prepared = prepare(function)
+    description, described = _documented(function)
     return {
-        "input_schema": _input_schema(prepared.signature.parameters),
+        "input_schema": _input_schema(prepared.signature.parameters, described),
         "output_schema": _output_schema(prepared.signature.result),
-        "description": _description(function),
+        "description": description,
         "takes_ctx": prepared.takes_ctx,
         "gives_parts": prepared.parts is not None,
         "is_async": prepared.is_async,
@@ -311,11 +304,13 @@ def _check_type(which: str, type_: object) -> None:
         raise FunctionError(f"{which} has a type that no JSON is of, {shown}: {' '.join(why.split())}") from error
 
 
-def _input_schema(parameters: list[Parameter]) -> dict[str, object]:
+def _input_schema(parameters: list[Parameter], documented: Mapping[str, str]) -> dict[str, object]:
     types = [parameter.type for parameter in parameters]
     schemas, definitions = msgspec.json.schema_components(types, ref_template=f"{_REFERENCE}{{name}}")
     properties = {}
-    for parameter, described in zip(parameters, schemas, strict=True):
+    for parameter, typed in zip(parameters, schemas, strict=True):
+        said = _annotated_text(parameter.type) or documented.get(parameter.name)
+        described = typed if not said or "description" in typed else {**typed, "description": said}
         properties[parameter.name] = described
         if parameter.has_default:
             # It is shown where JSON can say it, and it is of the parameter's type.
@@ -331,6 +326,12 @@ def _input_schema(parameters: list[Parameter]) -> dict[str, object]:
         "additionalProperties": False,
     }
     return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _annotated_text(type_: object) -> str | None:
+    """The text in `Annotated[int, "how many"]`; that of msgspec's `Meta` is in the schema already."""
+    marks = typing.get_args(type_)[1:] if typing.get_origin(type_) is typing.Annotated else ()
+    return next((mark for mark in marks if isinstance(mark, str)), None)
 
 
 def _output_schema(type_: object) -> dict[str, object]:
@@ -349,13 +350,21 @@ def _refers(node: object, reference: object) -> bool:
     return isinstance(node, list) and any(_refers(part, reference) for part in node)
 
 
-def _description(function: object) -> str:
-    """The docstring up to its first section, cut at 8 KiB."""
-    paragraphs: list[str] = []
-    for paragraph in (inspect.getdoc(_innermost(function)) or "").split("\n\n"):
-        first = paragraph.strip().partition("\n")[0].strip()
-        if first.startswith(":") or first.rstrip(":").lower() in _SECTIONS:
-            break
-        paragraphs.append(paragraph.strip("\n"))
-    text = "\n\n".join(paragraphs).strip()
+def _documented(function: object) -> tuple[str, dict[str, str]]:
+    """The description of a function and those of its parameters, from its docstring; each is cut at 8 KiB."""
+    text = inspect.getdoc(_innermost(function)) or ""
+    try:
+        # Imported here: only the process that describes functions reads docstrings.
+        from docstring_parser import ParseError, parse  # noqa: PLC0415
+
+        said = parse(text)
+    # An interpreter of its own need not have the library, and a docstring may be of no known form: all of it is shown.
+    except (ImportError, ParseError):
+        return _cut(text), {}
+    described = {each.arg_name.lstrip("*"): _cut(each.description or "") for each in said.params}
+    return _cut(said.description or ""), described
+
+
+def _cut(text: str) -> str:
+    text = text.strip()
     return text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1] + "…"

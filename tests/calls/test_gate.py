@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.examples import examples
-from tooldispatchd.calls.gate import UNBOUNDED, Gate, GateVerdict, Priority, kept_of
+from tooldispatchd.calls.gate import UNBOUNDED, Gate, GateVerdict, Places, Priority, kept_of
 from tooldispatchd.calls.rate import Rate
 
 IN, WAIT, FULL, LIMITED = GateVerdict
@@ -547,3 +547,31 @@ def test_who_holds_nothing_waits_for_one_turn_of_each_other_agent(
         inside += gate.leave(inside.pop(index))
         turns += 1
     assert turns <= len(others) + places
+
+
+@given(st.integers(1, 3), st.integers(0, 2), st.lists(st.integers(0, 5), max_size=40))
+def test_the_places_of_one_agent_are_had_in_the_order_of_coming(number: int, room: int, picks: list[int]) -> None:
+    places: Places[int] = Places(number, room)
+    inside: list[int] = []
+    waiting: list[int] = []
+    for came, pick in enumerate(picks):
+        there = inside + waiting
+        if pick < len(there):
+            following = places.leave(there[pick])
+            if there[pick] in waiting:
+                waiting.remove(there[pick])
+                assert following is None
+            else:
+                inside.remove(there[pick])
+                assert following == (waiting[0] if waiting else None)
+                inside += waiting[:1]
+                waiting = waiting[1:]
+        elif len(inside) < number:
+            assert places.enter(came) is GateVerdict.IN
+            inside.append(came)
+        elif len(waiting) < room:
+            assert places.enter(came) is GateVerdict.WAIT
+            waiting.append(came)
+        else:
+            assert places.enter(came) is GateVerdict.FULL
+        assert (places.inside, places.is_empty) == (len(inside), not (inside or waiting))

@@ -55,6 +55,45 @@ class Priority(IntEnum):
 _COST: Final = {Priority.HIGH: 1, Priority.NORMAL: 4, Priority.LOW: 16}
 
 
+class Places(Generic[ItemT]):
+    """The places of one agent's calls: first come, first served; so many wait. Each call comes through here."""
+
+    __slots__ = ("_places", "_room", "_waiting", "inside")
+
+    def __init__(self, places: int, waiting: int) -> None:
+        self._places = places
+        self._room = waiting
+        self._waiting: dict[ItemT, None] = {}
+        self.inside = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is inside, and nothing waits."""
+        return not (self.inside or self._waiting)
+
+    def enter(self, item: ItemT) -> GateVerdict:
+        """Let the item in, or have it wait; or refuse it."""
+        if self.inside < self._places:
+            self.inside += 1
+            return GateVerdict.IN
+        if len(self._waiting) >= self._room:
+            return GateVerdict.FULL
+        self._waiting[item] = None
+        return GateVerdict.WAIT
+
+    def leave(self, item: ItemT) -> ItemT | None:
+        """Take an item out, whether it is inside or waits; the one that is let in by that."""
+        if not self._waiting:
+            self.inside -= 1
+            return None
+        if item in self._waiting:
+            del self._waiting[item]
+            return None
+        following = next(iter(self._waiting))
+        del self._waiting[following]
+        return following
+
+
 class _Ranks(Generic[MemberT]):
     """Members by rank: first is the lowest rank, and in it the one that has been there for longest."""
 

@@ -29,14 +29,14 @@ class Backlog:
 
     def add(self, lines: bytes | bytearray) -> None:
         """Append `lines`; a large bytearray must not change any more."""
-        self._size += len(lines)
-        last = self._pieces[-1] if self._pieces else None
-        if len(lines) > JOINED_BYTES:
-            self._pieces.append(lines)
-        elif isinstance(last, bytearray) and len(last) < JOINED_BYTES:
+        size, pieces = len(lines), self._pieces
+        self._size += size
+        if size > JOINED_BYTES:
+            pieces.append(lines)
+        elif pieces and type(last := pieces[-1]) is bytearray and len(last) < JOINED_BYTES:
             last += lines
         else:
-            self._pieces.append(bytearray(lines))
+            pieces.append(bytearray(lines))
 
     def first(self) -> memoryview:
         """The first bytes, as many as lie together; there must be some. To be let go of before anything is added."""

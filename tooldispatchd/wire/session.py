@@ -254,7 +254,10 @@ class SessionMachine:
 
     def start(self, request: Request) -> None:
         """A call that does not end at once is in flight from here on, until `answer`."""
-        self.live[body_of(request).id] = form_of(request)
+        if type(request) is ToolReq:
+            self.live[request.id] = Form.PLAIN
+        else:
+            self.live[body_of(request).id] = form_of(request)
 
     def answer(
         self,

@@ -32,7 +32,7 @@ from tooldispatchd.calls.budget import AgentBudget
 from tooldispatchd.calls.content import AS_JSON, Wanted
 from tooldispatchd.calls.deadlines import Entry
 from tooldispatchd.calls.decisions import Approval, Decisions
-from tooldispatchd.calls.gate import Gate, GateVerdict, Turns
+from tooldispatchd.calls.gate import Gate, GateVerdict, Places, Turns
 from tooldispatchd.calls.outcome import Outcome, Update
 from tooldispatchd.calls.outputs import StoredOutputs
 from tooldispatchd.calls.stages import ASIDE, WAITS, CallEvent, CallMachine, CallState, Reason, StepOrder, ToDo, Waits
@@ -116,9 +116,10 @@ class Plan:
     def set_steps(self, steps: Iterable[Step]) -> None:
         """Have these steps alone, in this order; what a step does not do is left out of the ways of its calls."""
         self.steps: tuple[Step, ...] = tuple(steps)
-        self.takes = tuple(None if type(step).take is Step.take else step.take for step in self.steps)
-        self.gives = tuple(None if type(step).give is Step.give else step.give for step in self.steps)
-        self.leaves = tuple(None if type(step).leave is Step.leave else step.leave for step in self.steps)
+        placed = list(enumerate(self.steps))
+        self.takes = tuple((at, step.take) for at, step in placed if type(step).take is not Step.take)
+        self.gives = tuple((at, step.give) for at, step in reversed(placed) if type(step).give is not Step.give)
+        self.leaves = tuple((at, step.leave) for at, step in reversed(placed) if type(step).leave is not Step.leave)
         self.tells_updates = tuple(step.update for step in self.steps if type(step).update is not Step.update)
 
     def add(self, *steps: Step) -> None:
@@ -175,7 +176,7 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     workspace: Workspace | None
     """The session's own directory, if it has one."""
     states: States
-    places: Gate["Call"]
+    places: Places["Call"]
     """Those of the session's own calls."""
     decisions: Decisions
     asides: Gate["Call"]
@@ -307,13 +308,12 @@ class Call(CallMachine, eq=False, kw_only=True):
         return self.state is CallState.ENDED
 
     def enter(self, event: CallEvent, limit_s: float, *, since: float | None = None) -> None:
-        """Go on to a state in which the call may stay for `limit_s` seconds from `since` (now) on."""
+        """Go on to a state of waiting, in which the call may stay for `limit_s` seconds from `since` (now) on."""
         if self.waiting is not None:
             self.note_wait()
         self.apply(event)
         self._arm(self.allow(limit_s, trio.current_time() if since is None else since))
-        if event is not CallEvent.START:
-            self.entered(event)
+        self.entered(event)
 
     def entered(self, event: CallEvent) -> None:
         """It waits from here on."""
@@ -322,13 +322,12 @@ class Call(CallMachine, eq=False, kw_only=True):
         """What it waited for has come, or it has ended."""
 
     def _arm(self, when: float) -> None:
-        timer = self.context.timer
         if self.timed_by is not None:
             self._disarm()
-        if self.is_limit and when < math.inf and (line := timer.line(self.limit_s)).add(self, when):
-            self.timed_by = line
-        elif when < math.inf:
-            self.timed_by = timer.add(when, self)
+        if when < math.inf:
+            timer = self.context.timer
+            is_next = self.is_limit and (line := timer.line(self.limit_s)).add(self, when)
+            self.timed_by = line if is_next else timer.add(when, self)
 
     def expire(self) -> None:
         """End the call at its deadline, unless that was put off."""
@@ -367,18 +366,16 @@ class Call(CallMachine, eq=False, kw_only=True):
     def advance(self) -> None:
         """Take the steps that are left, and start its tool; where a step has it wait, `run` comes with its turn."""
         assert self.plan is not None
-        takes, at = self.plan.takes, self.at
+        plan, begins = self.plan, self.at
         self.leave_queue = None
-        while at < len(takes):
-            take = takes[at]
-            if take is not None:
+        for at, take in plan.takes:
+            if at >= begins:
                 self.taken = self.at = at
                 taken = take(self)
                 if taken is not None:
                     self._took(taken)
                     return
-            at += 1
-        self.taken = self.at = at
+        self.taken = self.at = len(plan.steps)
         self.begin()
 
     def _took(self, taken: Outcome | Waits) -> None:
@@ -450,7 +447,11 @@ class Call(CallMachine, eq=False, kw_only=True):
         assert plan is not None
         self.has_begun = True
         # Where it did not wait for its turn, that was its request's: the check of its input is within the limit.
-        self.enter(CallEvent.START, plan.limit_s, since=ran_at or (None if self.has_waited else self.queued_at))
+        since = ran_at or (trio.current_time() if self.has_waited else self.queued_at)
+        if self.waiting is not None:
+            self.note_wait()
+        self.apply(CallEvent.START)
+        self._arm(self.allow(plan.limit_s, since))
         if ran_at is None:
             self.started()
         plan.start(self)
@@ -475,14 +476,12 @@ class Call(CallMachine, eq=False, kw_only=True):
         """Give back what the steps after the first `to` took, the last first."""
         if self.plan is None:
             return
-        leaves, taken = self.plan.leaves, self.taken
-        while taken > to:
-            taken -= 1
-            leave = leaves[taken]
-            if leave is not None:
-                self.taken = taken
+        taken = self.taken
+        for at, leave in self.plan.leaves:
+            if to <= at < taken:
+                self.taken = at
                 leave(self, outcome)
-        self.taken = taken
+        self.taken = min(taken, to)
 
     def stop(self, fault: Fault, reason: Reason) -> None:
         """End early with `fault`: at once where it waits, and where it runs as soon as nothing of it is left."""
@@ -502,17 +501,15 @@ class Call(CallMachine, eq=False, kw_only=True):
         """The one end, by way of the steps that it took; a second is a defect and raises `RuntimeError`."""
         plan = self.plan
         if plan is not None and self.state is not CallState.STOPPING:
-            at = self.at
-            while at:
-                give = plan.gives[at - 1]
-                if give is not None:
-                    self.at = at
+            taken = self.at
+            for at, give in plan.gives:
+                if at < taken:
+                    self.at = at + 1
                     given = give(self, outcome)
                     if given is not None:
                         if isinstance(given, Waits):
                             return
                         outcome = given
-                at -= 1
             self.at = 0
         self.apply(CallEvent.FINISH, outcome)
         self._end()

@@ -35,7 +35,7 @@ from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.budget import AgentBudget
 from tooldispatchd.calls.decisions import Decisions
-from tooldispatchd.calls.gate import Gate
+from tooldispatchd.calls.gate import Gate, Places
 from tooldispatchd.calls.jobs import MAX_WAITERS, Job, Jobs
 from tooldispatchd.calls.memory import Holding
 from tooldispatchd.calls.order import CallGroups, OrderVerdict
@@ -86,6 +86,7 @@ class CallingSession(CallSession, Protocol):
     def questions(self) -> Questions: ...
     def flush(self) -> None: ...
     def refuse_request(self, request: Request, fault: Fault, plan: Plan | None = None) -> None: ...
+    def note_answer(self, call: AgentCall, answer: Answer, took_s: float) -> None: ...
     def note_end(self, call: AgentCall, outcome: Outcome, took_s: float, plan: Plan | None) -> None: ...
     def incident(self, tool: str, error: Exception) -> Fault: ...
     def start_soon(self, task: Task) -> None: ...
@@ -125,7 +126,7 @@ class InFlight:
         self._budgets, self._owner = runtime.state.budgets, (self._account.uid, session.profile)
         services = runtime.services
         # Its own, also where another agent called it: calls of that one, which wait for these, hold places already.
-        self._places: Gate[Call] = Gate(limits.in_flight, waiting=limits.waiting)
+        self._places: Places[Call] = Places(limits.in_flight, limits.waiting)
         self._context = CallContext(
             agent=session.machine.agent,
             lineage=lineage,
@@ -204,7 +205,7 @@ class InFlight:
                 return
             self._count_bytes(call.bytes_in)
         self._machine.start(request)
-        self._calls[call.id] = call
+        self._calls[body.id] = call
         if plan is not None and self._order is None:
             self._admit(call, plan)
             return
@@ -480,10 +481,11 @@ class InFlight:
 
     def _answer(self, call: AgentCall, outcome: Outcome) -> None:
         """Tell how the call ended; at once where its agent wants nothing but an answer, and nobody else hears of it."""
-        if isinstance(outcome, Answer) and self._machine.is_quick and call.asked_kind is None and call.job is None:
+        is_plain = self._machine.is_quick and call.asked_kind is None and call.job is None
+        if is_plain and type(outcome) is Answer and not outcome.warning:
             size = outcome.size
             if size <= NOTABLE_BYTES or self._channel.crowding(size) is None:
-                self._session.note_end(call, outcome, trio.current_time() - call.started_at, call.plan)
+                self._session.note_answer(call, outcome, trio.current_time() - call.started_at)
                 self._machine.answer(call.id, outcome.content, is_error=outcome.is_error, fault=False)
                 if size > NOTABLE_BYTES:
                     self._channel.has_answered(size)

@@ -54,7 +54,8 @@ class _OwnPlace(Step):
 
     def leave(self, call: "Call", _outcome: Outcome) -> None:
         if call.request is call:
-            for following in call.context.places.leave(call):
+            following = call.context.places.leave(call)
+            if following is not None:
                 call.context.starter.start(following)
 
 

@@ -41,24 +41,39 @@ def note_ended(
     session: EndingSession, state: DaemonState, call: AuditedCall, outcome: Outcome, *, took_s: float, plan: Plan | None
 ) -> None:
     """A request was answered, after so long; `plan` is None where no tool was found for it."""
-    detail, now = None, time()
+    detail = None
     if isinstance(outcome, Fault):
         detail, number, agent = outcome.detail[:SHOWN_DETAIL], session.number, session.machine.agent
-        fault = LastFault(round(now, 3), call.name[:SHOWN_NAME], outcome.code.value, detail, number, agent)
+        fault = LastFault(round(time(), 3), call.name[:SHOWN_NAME], outcome.code.value, detail, number, agent)
         state.tallies.last_fault = fault
+    # Whether anybody hears of single calls makes no difference: one that was answered in its moment is not kept.
+    if plan is None or plan.now is None or isinstance(call, AgentCall):
+        keep_ended(session, state, call, outcome, took_s, plan, detail)
+    else:
+        state.tallies.of(plan).note(outcome, took_s)
+    if session.audit is not None:
+        session.audit.note(call, outcome, took_s, plan)
+
+
+def keep_ended(  # noqa: PLR0917  # called for each call that ends: a keyword costs as much as what it does
+    session: EndingSession,
+    state: DaemonState,
+    call: AuditedCall,
+    outcome: Outcome,
+    took_s: float,
+    plan: Plan | None,
+    detail: str | None = None,
+) -> None:
+    """Count a call, and keep it among the latest; `detail` is the sentence of a fault."""
     kind = provider = None
     tally = state.tallies.none
     if plan is not None:
         kind, provider = plan.kind, plan.provider
         tally = plan.tally = plan.tally or state.tallies.of(plan)
     word = tally.note(outcome, took_s)
-    # Whether anybody hears of single calls makes no difference: one that was answered in its moment is not kept.
-    if plan is None or plan.now is None or isinstance(call, AgentCall):
-        caller = session.as_caller = session.as_caller or _caller(session)
-        # Whatever its agent called it.
-        state.recent.note((caller, call.id, call.name[:SHOWN_NAME], kind, provider, now, took_s, word, detail))
-    if session.audit is not None:
-        session.audit.note(call, outcome, took_s, plan)
+    caller = session.as_caller = session.as_caller or _caller(session)
+    # Whatever its agent called it.
+    state.recent.note((caller, call.id, call.name[:SHOWN_NAME], kind, provider, time(), took_s, word, detail))
 
 
 def log_ended(

@@ -22,7 +22,7 @@ from tooldispatchd.agent.calls.unpacking import unpack
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, ran_at_once
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.approvers import AskedSession
-from tooldispatchd.agent.session.endings import log_ended, note_ended
+from tooldispatchd.agent.session.endings import keep_ended, log_ended, note_ended
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, closing_figures
@@ -348,6 +348,13 @@ class Session:
         """Answer a request that becomes no call with why."""
         self.machine.reply_fault(request, fault)
         self.note_end(body_of(request), fault, plan=plan)
+
+    def note_answer(self, call: AgentCall, answer: Answer, took_s: float) -> None:
+        """As `note_end`, for an answer of which nobody else hears."""
+        self.answered += 1
+        if self._formers is not None:
+            self._formers.note_end(call)
+        keep_ended(self, self._runtime.state, call, answer, took_s, call.plan)
 
     def note_end(self, call: AuditedCall, outcome: Outcome, took_s: float = 0.0, plan: Plan | None = None) -> None:
         """Count, log and record that a request was answered."""

@@ -324,14 +324,7 @@ class Answers:
             else:
                 self._asked.take_notification(message)
             return True
-        id_ = message.id
-        number = id_ if type(id_) is int else request_number(id_)
-        if number is None and (id_ is None or id_ is UNSET):
-            error = error_in(message)
-            if error is not None:
-                number = self._only_call(error) if asked is None else asked
-            elif isinstance(message.result, Raw):
-                number = asked
+        number = message.id if isinstance(message.id, int) else self._number_of(message, asked)
         entry = None if number is None else self.pending.get(number)
         if number is None or entry is None:
             self.ignored += 1
@@ -351,6 +344,14 @@ class Answers:
             self.pending.take(number)
             self._reply(entry, message)
         return True
+
+    def _number_of(self, message: Incoming, asked: int | None) -> int | None:
+        if message.id is not None and message.id is not UNSET:
+            return request_number(message.id)
+        error = error_in(message)
+        if error is not None and asked is None:
+            return self._only_call(error)
+        return None if error is None and not isinstance(message.result, Raw) else asked
 
     def _only_call(self, error: Raw) -> int | None:
         """Find the call that an error without an id answers: the only one, but for an unknown notification."""

@@ -137,10 +137,12 @@ def outcome_of(reply: Incoming, tool: McpTool, server: Server, wanted: Wanted = 
     raw = reply.result
     is_open = tool.output is None and tool.result is Result.LISTED and tool.method == "tools/call"
     if is_open and wanted is AS_JSON and type(raw) is Raw and len(raw) <= server.max_content_bytes:
-        with suppress(*DECODE_ERRORS):
+        try:
             said = _decode_text_result(raw)
             if reply.error is UNSET:
                 return Answer(said.content[0].text, said.is_error, ContentKind.TEXT)
+        except DECODE_ERRORS:
+            pass  # it says more, or something else: read in full
     try:
         outcome = _read(reply, tool, server, wanted)
     except DECODE_ERRORS:

@@ -50,7 +50,10 @@ EXPECTED: Final[dict[str, object]] = {
     "elicited": 'User response: action=accept, content={"username": "ada", "email": "ada@example.org"}',
     # Its user accepts whatever is asked, and so the form of the daemon.
     "approved": "ran",
-    "resources": ["test://static-text", "test://static-binary", "test://watched-resource"],
+    "resources": [
+        *("test://static-text", "test://static-binary", "test://watched-resource"),
+        *("skill://greeting/SKILL.md", "skill://greeting/references/words.md"),
+    ],
     "read": '{"id": "7", "templateTest": true, "data": "Data for ID: 7"}',
     "prompts": [
         "test_simple_prompt",

@@ -20,6 +20,7 @@ SUITE: Final = package("@modelcontextprotocol/conformance") / "dist" / "index.js
 EXPECTED: Final = Path(__file__).with_name("expected_failures.toml")
 # Its scenarios run one after the other, and each has 30 s; all of them take some 20 s, most of it in tasks.
 LIMIT_S: Final = 150
+SKILLS: Final = ("sep-2640-skills-directory", "sep-2640-skills-enumeration", "sep-2640-skills-manifest")
 # Tools that become tasks at once; the server has them without that.
 JOBS: Final = ("slow_compute", "failing_job", "protocol_error_job", "confirm_delete", "multi_input")
 TASKS: Final = "".join(f'[tools.{name}]\nmcp = "suite"\nname = "{name}_now"\nmode = "background"\n' for name in JOBS)
@@ -31,15 +32,26 @@ def test_what_the_revision_requires_passes(tmp_path: Path, revision: str, scenar
     config = conforming("suite", revision, f"tools = {json.dumps(JOBS)}") + TASKS
     url = f"http://127.0.0.1:{free_port()}/mcp"
     with daemon_on(tmp_path, config, "--listen", f"{url}?profile=suite"):
-        found = run(tmp_path / "found", url, revision)
+        found = run(tmp_path / "found", url, "--requirements", revision)
     assert len(found) == scenarios
     failed = {f"{scenario} {check}" for scenario, checks in found.items() for check in checks}
     assert failed == set(tomllib.loads(EXPECTED.read_text())[revision])
 
 
-def run(place: Path, url: str, revision: str) -> dict[str, list[str]]:
+@needs_clients
+def test_skills_pass_which_no_revision_requires(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}/mcp"
+    with daemon_on(tmp_path, conforming("suite", "2026-07-28"), "--listen", f"{url}?profile=suite"):
+        for scenario in SKILLS:
+            run(tmp_path / "found", url, "--scenario", scenario)
+    checks = [each for file in (tmp_path / "found").glob("*/checks.json") for each in json.loads(file.read_text())]
+    assert {each["id"] for each in checks if each["status"] != "SUCCESS"} == set()
+    assert len(checks) == 45
+
+
+def run(place: Path, url: str, *which: str) -> dict[str, list[str]]:
     """What the suite found, by scenario: the checks that failed, and those that warn."""
-    words = [node(), str(SUITE), "server", "--url", url, "--requirements", revision, "--output-dir", str(place)]
+    words = [node(), str(SUITE), "server", "--url", url, *which, "--output-dir", str(place)]
     subprocess.run(words, stdout=subprocess.DEVNULL, timeout=LIMIT_S, check=False)
     return {scenario_of(file): wrong(json.loads(file.read_text())) for file in place.glob("*/checks.json")}
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from tests.servers.conforming import jobs, resources  # noqa: F401  # its tools are offered by being imported
+from tests.servers.conforming import jobs, resources, skills  # noqa: F401  # its tools are offered by being imported
 from tests.servers.conforming.channel import (
     META,
     Message,
@@ -42,7 +42,8 @@ def initialize(request: Request) -> Message:
 
 
 def discover(request: Request) -> Message:
-    return {"supportedVersions": [STATELESS], "capabilities": CAPABILITIES}
+    extensions = {META + "skills": {"directoryRead": True}}
+    return {"supportedVersions": [STATELESS], "capabilities": CAPABILITIES | {"extensions": extensions}}
 
 
 def listed_tools(request: Request) -> Message:
@@ -76,8 +77,14 @@ WITH_HANDSHAKE: Final = ALWAYS | {
     "resources/subscribe": resources.subscribe,
     "resources/unsubscribe": resources.unsubscribe,
 }
-WITHOUT: Final = ALWAYS | {"server/discover": discover}
-CACHED: Final = ("server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read")
+OF_SKILLS: Final[dict[str, Callable[[Request], Message]]] = {
+    "skills/list": skills.skills,
+    "skills/get": skills.skill,
+    "resources/directory/read": skills.directory,
+}
+WITHOUT: Final = ALWAYS | OF_SKILLS | {"server/discover": discover}
+LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
+CACHED: Final = ("server/discover", "resources/read", *LISTS, *OF_SKILLS)
 
 
 def answer(request: Request) -> None:
@@ -90,7 +97,7 @@ def answer(request: Request) -> None:
     except NeedsInputError as need:
         result = need.result
     if request.is_stateless:
-        hints = {"ttlMs": 0, "cacheScope": "private"} if request.method in (*CACHED, "prompts/list") else {}
+        hints = {"ttlMs": 0, "cacheScope": "private"} if request.method in CACHED else {}
         result = {"resultType": "complete", **hints, **result, "_meta": {META + "serverInfo": SERVER}}
     send(id=request.id, result=result)
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from tests.servers.conforming.channel import Message, RefusedError, Request, changes
 from tests.servers.conforming.media import png
+from tests.servers.conforming.skills import FILES, LISTED
 from tests.servers.conforming.tools import elicitation, image, text
 
 subscribed: set[str] = set()
@@ -22,7 +23,7 @@ def resources(request: Request) -> Message:
         {"uri": uri, "name": uri.removeprefix("test://"), "description": "To be read.", "mimeType": each["mimeType"]}
         for uri, each in RESOURCES.items()
     ]
-    return {"resources": listed}
+    return {"resources": [*listed, *LISTED]}
 
 
 def templates(request: Request) -> Message:
@@ -32,14 +33,15 @@ def templates(request: Request) -> Message:
 
 def read(request: Request) -> Message:
     uri = request.params["uri"]
-    if uri in RESOURCES:
-        return {"contents": [{"uri": uri, **RESOURCES[uri]}]}
+    found = RESOURCES.get(uri) or FILES.get(uri)
+    if found is not None:
+        return {"contents": [{"uri": uri, **found}]}
     head, tail = TEMPLATE
     if not (uri.startswith(head) and uri.endswith(tail)):
         code = -32602 if request.is_stateless else -32002
         raise RefusedError(code, "Resource not found", {"uri": uri})
-    found = uri[len(head) : -len(tail)]
-    told = json.dumps({"id": found, "templateTest": True, "data": f"Data for ID: {found}"})
+    id_ = uri[len(head) : -len(tail)]
+    told = json.dumps({"id": id_, "templateTest": True, "data": f"Data for ID: {id_}"})
     return {"contents": [{"uri": uri, "mimeType": "application/json", "text": told}]}
 
 

@@ -34,19 +34,24 @@ def draft_of(schema: Schema) -> int:
 
 def is_short(schema: Schema) -> bool:
     """Whether a schema has at most `MAX_READ` parts, so that it may be looked through; no more of them are counted."""
+    return parts_within(schema, MAX_READ) is not None
+
+
+def parts_within(schema: Schema, most: int) -> list[Schema] | None:
+    """List a schema and every schema object in it; None where there are more than `most`, before they are looked at."""
     waiting: list[object] = [schema]
-    parts = 1
+    found: list[Schema] = []
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
+            found.append(node)
             for key in node.keys() & HOLDING.keys():
                 inner = node[key]
                 # Before they are taken: a list may be as long as the whole.
-                parts += len(inner) if isinstance(inner, dict | list) else 1
-                if parts > MAX_READ:
-                    return False
+                if len(found) + len(waiting) + (len(inner) if isinstance(inner, dict | list) else 1) > most:
+                    return None
                 waiting.extend(part for _, part in held(key, inner))
-    return True
+    return found
 
 
 def reads_alike(schema: Schema) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 
 from tooldispatchd.catalog.forms.anthropic import render_anthropic
 from tooldispatchd.catalog.forms.drafts import REFERENCES, is_short
+from tooldispatchd.catalog.forms.evident import evident
 from tooldispatchd.catalog.forms.google import render_google
 from tooldispatchd.catalog.forms.merging import as_object, properties_of, types_alone
 from tooldispatchd.catalog.forms.openai import render_openai, render_openai_responses
@@ -102,6 +103,8 @@ def render(form: str, tool: Offered, name: str) -> Rendered:
     and noted. One thing is not: `google` cannot describe arrays in an array of anything. The tool's schemas must be
     ones that compile (`compile_check`), which bounds them; rendering a hostile one takes some 10 ms.
     """
+    output = None if tool.output_schema is None else evident(tool.output_schema)
+    tool = msgspec.structs.replace(tool, input_schema=evident(tool.input_schema), output_schema=output)
     return _render(form, tool, name, tool.input_schema)
 
 

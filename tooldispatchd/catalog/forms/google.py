@@ -100,7 +100,7 @@ def _spell(schema: Schema, path: Path, notes: Notes) -> Schema:
         said = [schema.get("description"), first.get("description")]
         about = " ".join(text for text in said if isinstance(text, str))
         first |= {"description": about} if about else {}
-        first |= {key: schema[key] for key in ("title",) if key in schema}
+        first |= {key: schema[key] for key in ("title", "default") if key in schema}
     return first if len(distinct) == 1 else {"anyOf": [first, *distinct[1:]]}
 
 

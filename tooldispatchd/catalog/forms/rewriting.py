@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from tooldispatchd.catalog.forms.drafts import draft_of, find
+from tooldispatchd.catalog.forms.drafts import draft_of, find, parts_within
 from tooldispatchd.catalog.forms.merging import alternatives, lost, merge, spelled
 from tooldispatchd.catalog.forms.rendered import Notes, Path, Schema
 from tooldispatchd.catalog.problems import cut
@@ -56,8 +56,28 @@ WHOLE: Final = Allowance()
 
 def rewrite(schema: Schema, notes: Notes, allowance: Allowance = WHOLE) -> Schema:
     """The schema in the keywords above, every value that it admits still admitted."""
-    rewritten = _Rewriting(notes, allowance).part(schema, _Place(schema, (), 0))
+    rewritten = _Rewriting(notes, allowance, schema).part(schema, _Place(schema, (), 0))
     return {} if rewritten is None else rewritten
+
+
+def _fits(schema: Schema, parts: int) -> bool:
+    """Whether all of a schema can be paid, so that no part of it needs a share of its own."""
+    nodes = parts_within(schema, parts)
+    if nodes is None or any("$ref" in node for node in nodes):
+        return False
+    return sum(1 + _listed(node) + len(_enum_of(node)) for node in nodes) <= parts
+
+
+def _listed(node: Schema) -> int:
+    """Count what a schema lists."""
+    listed = sum(len(inner) for key in _LISTS if isinstance(inner := node.get(key), list))
+    named = node.get("properties")
+    return listed + (len(named) if isinstance(named, dict) else 0)
+
+
+def _enum_of(node: Schema) -> list[object]:
+    values = node.get("enum")
+    return values if isinstance(values, list) else []
 
 
 class _Place(NamedTuple):
@@ -74,8 +94,11 @@ class _Place(NamedTuple):
 class _Rewriting:
     """One schema's way; every method that gives a `Schema | None` gives None for what admits nothing."""
 
-    def __init__(self, notes: Notes, allowance: Allowance) -> None:
+    def __init__(self, notes: Notes, allowance: Allowance, root: Schema) -> None:
         self._notes = notes
+        self._root = root
+        # Whether the allowance has to be shared; not known until something stands side by side.
+        self._is_tight: bool | None = None
         self._most, self._parts, self._chars = allowance, allowance.parts, allowance.chars
         self._weighed = MAX_WEIGHED
         self._referred = MAX_REFERRED
@@ -95,9 +118,7 @@ class _Rewriting:
             self._notes.add("what is nested in", place.path, f"is left open: it is deeper than {MAX_DEPTH} levels")
             return {}
         # What it lists is paid with it, so that lists of what is left open are too.
-        listed = [node[key] for key in _LISTS if isinstance(node.get(key), list)]
-        listed += [node["properties"]] if isinstance(node.get("properties"), dict) else []
-        if not self._pay(1 + sum(map(len, listed))):
+        if not self._pay(1 + _listed(node)):
             if not self._is_over:
                 self._notes.add(
                     "what is in", place.path, f"and more is left open: all is over {self._most.parts} parts"
@@ -164,10 +185,8 @@ class _Rewriting:
         types = [kind for kind in _TYPES if kind in said]
         if types:
             kept["type"] = spelled(types)
-        values = node.get("enum")
-        if "const" in node and self._draft(place) > 4:
-            values = [node["const"]]
-        if isinstance(values, list) and values:
+        values = [node["const"]] if "const" in node and self._draft(place) > 4 else _enum_of(node)
+        if values:
             if len(values) <= self._parts and self._say_value(values) and self._pay(len(values)):
                 kept["enum"] = values
             else:
@@ -242,10 +261,13 @@ class _Rewriting:
     def _each(self, nodes: Sequence[object], places: Sequence[_Place]) -> list[Schema | None]:
         """Parts that stand side by side: each gets its share of the allowance, and what the earlier ones left."""
         reserved = self._reserved
+        if self._is_tight is None and len(nodes) > 1:
+            self._is_tight = not _fits(self._root, self._most.parts)
         inner = []
         for index, (node, place) in enumerate(zip(nodes, places, strict=True)):
-            share = (self._parts - reserved) // (len(nodes) - index)
-            self._reserved = self._parts - share
+            if self._is_tight:
+                share = (self._parts - reserved) // (len(nodes) - index)
+                self._reserved = self._parts - share
             inner.append(self.part(node, place))
         self._reserved = reserved
         return inner

@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import shutil
+import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,9 +59,11 @@ def temporary(directory: int) -> Iterator[None]:
     try:
         yield
     finally:
-        os.close(held)
         if keeper is not None:
+            # What is left is removed by `locked`; the copy of this process need not wake up for it.
+            os.kill(keeper, signal.SIGKILL)
             os.waitpid(keeper, 0)
+        os.close(held)
 
 
 def _keep(directory: int, watched: int, held: int) -> NoReturn:

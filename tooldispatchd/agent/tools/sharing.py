@@ -141,6 +141,8 @@ class SharedServer:
         self.keeper.close()
         self.end()
         self.ended.set()
+        # It holds this: without a cycle all is freed at once.
+        del self._tree
 
     def _batch_done(self) -> None:
         answered, self.answered = self.answered, {}

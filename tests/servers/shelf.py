@@ -74,7 +74,8 @@ def serve(message: Message) -> None:
     if method == "server/discover":
         result = {"supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES}
     elif method == "tools/list":
-        result = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]}
+        alone = {"name": "redraw", "inputSchema": {"type": "object"}, "_meta": {"ui": {"visibility": ["app"]}}}
+        result = {"tools": [*({"name": name, "inputSchema": {"type": "object"}} for name in TOOLS), alone]}
     elif method == "tools/call":
         result = call(params)
     elif method == "resources/read":

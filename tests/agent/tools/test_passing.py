@@ -97,6 +97,29 @@ async def passes_in(config: Config, use: ServerUse | None) -> bool:
         return passes(catalog.servers["kit"].spec, use, runtime.setup, catalog.profiles["default"])
 
 
+@pytest.mark.parametrize(
+    ("fields", "is_listed", "is_there"),
+    [
+        ({}, False, False),
+        ({"answers": ["ui"]}, False, True),
+        ({"answers": ["ui"], "schemas": "openai"}, False, True),
+        ({"answers": ["ui"], "schemas": "mcp"}, True, True),
+        ({"schemas": "mcp"}, False, False),
+    ],
+)
+async def test_a_tool_for_an_app_alone_is_there_for_agents_that_show_apps_and_in_no_models_list(
+    fields: dict[str, object], *, is_listed: bool, is_there: bool
+) -> None:
+    async with served({"shelf": shelf(prefix="")}) as runtime:
+        agent = Talker(runtime)
+        ready = await agent.hello(**fields)
+        assert ("redraw" in json.dumps(ready["tools"])) is is_listed
+        answer = await agent.ask("redraw", {})
+        assert ("unknown_tool" not in answer["content"]) is is_there
+        await agent.end_input()
+        await agent.hear_all()
+
+
 # --- requests ---
 
 

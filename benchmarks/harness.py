@@ -120,15 +120,18 @@ def scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def start_daemon(config: str, *places: str) -> Iterator[Server]:
-    """The daemon with `config` (TOML), listening, also on these places; it is drained and gone when the scope ends."""
+def start_daemon(config: str, *places: str, tree: Path | None = None) -> Iterator[Server]:
+    """The daemon with `config` (TOML), listening, also on these places; it is drained and gone when the scope ends.
+
+    With a `tree` it is the package that lies there.
+    """
     with scratch() as folder:
         file = folder / "tooldispatchd.toml"
         file.write_text(config)
         path = folder / "dispatch.sock"
         listening = [word for place in (f"unix:{path}", *places) for word in ("--listen", place)]
         words = [*daemon_words(file), *listening]
-        with _running(words, path, folder / "stderr") as server:
+        with _running(words, path, folder / "stderr", tree=tree) as server:
             yield server
 
 
@@ -147,8 +150,12 @@ def start_peer(name: str) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def _running(words: Sequence[str], path: Path, log: Path) -> Iterator[Server]:
-    with log.open("wb") as stderr, subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=stderr) as process:
+def _running(words: Sequence[str], path: Path, log: Path, *, tree: Path | None = None) -> Iterator[Server]:
+    env = None if tree is None else {**os.environ, "PYTHONPATH": str(tree)}
+    with (
+        log.open("wb") as stderr,
+        subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=stderr, env=env, cwd=tree) as process,
+    ):
         try:
             _wait_for(path, process, log)
             yield Server(str(path), process.pid)

@@ -12,6 +12,7 @@ from typing import Final
 
 from benchmarks import (
     audit,
+    calls,
     expressions,
     front,
     hostile,
@@ -36,6 +37,7 @@ RESULTS: Final = Path(__file__).with_name("RESULTS.md")
 BENCHMARKS: Final[dict[str, Callable[[bool], Table]]] = {
     "front": front.measure,
     "expressions": expressions.measure,
+    "calls": calls.measure,
     "mcp_stdio": mcp_stdio.measure,
     "mcp_http": mcp_http.measure,
     "mcp_face": mcp_face.measure,

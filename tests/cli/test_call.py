@@ -18,6 +18,12 @@ type = "json -> json"
 inline = "id"
 [tools.fails]
 command = ["sh", "-c", "exit 3"]
+[tools.wordcount]
+command = ["wc", "-w"]
+input_mode = "text"
+type = "string -> int"
+[tools.says]
+command = ["sh", "-c", '''printf 'one\\ntwo\\033[31m\\n' >&2; exit 3''']
 [tools.stuck]
 command = ["sleep", "86398"]
 [tools.later]
@@ -34,7 +40,7 @@ Fields = "{{text: string, count: int, ratio?: number, deep?: bool, tags?: [int],
 {server("steady", "echo")}
 {server("broken", "dies_at_start")}
 [agents.default]
-tools = ["echo", "fails", "stuck", "later", "steps", "told", "typed"]
+tools = ["echo", "fails", "stuck", "later", "steps", "told", "typed", "wordcount", "says"]
 [agents.served]
 mcp = ["steady", "broken"]
 """
@@ -52,6 +58,16 @@ def call(*words: str, stdin: str = "", **environ: str) -> subprocess.CompletedPr
 
 def tooldispatchd(*words: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
     return run_forked(*words, stdin=stdin.encode(), env=without_places() | environ)
+
+
+def on_terminal(*words: str) -> str:
+    """What a terminal shows on stdout."""
+    master, slave = os.openpty()
+    command = [sys.executable, "-m", "tooldispatchd", *words]
+    subprocess.run(command, env=without_places() | {"NO_COLOR": "1"}, stdout=slave, timeout=20, check=False)
+    os.close(slave)
+    with os.fdopen(master, "rb", buffering=0) as terminal:
+        return terminal.read(65_536).decode()
 
 
 def test_the_content_is_printed_and_the_exit_code_is_0(daemon: Daemon) -> None:
@@ -91,7 +107,8 @@ def test_an_unknown_tool_is_an_error(daemon: Daemon) -> None:
 def test_a_name_that_none_is_near_to_is_told_with_where_all_are_listed(daemon: Daemon) -> None:
     ended = call("zzzz", "1", "--socket", str(daemon.path))
     assert ended.stdout.startswith('{"error":"unknown_tool"')
-    assert ended.stderr == "tooldispatchd: tooldispatchd tools lists all tools; a server's are called SERVER:TOOL\n"
+    listing = f"tooldispatchd tools --socket {daemon.path}"
+    assert ended.stderr == f"tooldispatchd: {listing} lists all tools; a server's are called SERVER:TOOL\n"
 
 
 def test_a_name_that_is_written_as_a_servers_is_not_told_how_that_is_written(daemon: Daemon) -> None:
@@ -183,26 +200,67 @@ def test_an_input_on_several_lines_is_sent_as_it_is(daemon: Daemon) -> None:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["{name:", "Ada}"], 'tooldispatchd call echo \'{"name": "Ada"}\''),
-        (["{name:Ada}"], "tooldispatchd call echo name=Ada"),
-        (["hello"], "tooldispatchd call echo '\"hello\"'"),
+        (["{name:", "Ada}"], 'tooldispatchd call echo \'{"input": "TEXT"}\' --socket {socket}'),
+        (["{name:Ada}"], "tooldispatchd call echo input=TEXT --socket {socket}"),
+        (["hello"], "tooldispatchd call echo '\"hello\"' --socket {socket}"),
         (["it's", "late"], "call echo '\"it'\"'\"'s late\"'"),
         (["NaN"], "NaN is no JSON"),
         (["a=1", "a=2"], "a is given twice"),
-        (["a=1", "2", "b=3"], "a value with blanks stands in quotes: tooldispatchd call echo 'a=1 2' b=3\n"),
+        (
+            ["a=1", "2", "b=3"],
+            "a value with blanks stands in quotes: tooldispatchd call echo 'a=1 2' b=3 --socket {socket}\n",
+        ),
         (["[" * 100_000], "the input is not JSON: "),
     ],
 )
 def test_a_mistake_in_quoting_is_explained_by_an_example(daemon: Daemon, words: list[str], hint: str) -> None:
     ended = call("echo", *words, "--socket", str(daemon.path))
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert hint in ended.stderr
+    assert hint.replace("{socket}", str(daemon.path)) in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["one two three"], 3),
+        (["-"], 2),
+        (['"a\\nb c"'], 3),
+        (["12"], 1),
+        (['{"a": 1}'], 2),
+        (["a=b c"], 2),
+        (["input=a b c d"], 4),
+        (['{"input": "a b"}'], 2),
+        ([""], 0),
+    ],
+)
+def test_a_tool_that_takes_a_string_takes_the_word_as_it_is(daemon: Daemon, words: list[str], count: int) -> None:
+    ended = call("wordcount", *words, "--socket", str(daemon.path), stdin="of stdin\n")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{count}\n", "")
+
+
+def test_a_hint_proposes_no_key_that_the_tool_has_not(daemon: Daemon) -> None:
+    ended = call("typed", "{name:Ada}", "--profile", "default", "--socket", str(daemon.path))
+    assert ended.stderr.splitlines()[2] == (
+        f"tooldispatchd call typed text=TEXT count=1 --socket {daemon.path} --profile default"
+    )
+    assert "name=" not in ended.stderr
+    ended = call("typed", "count", "3", "--socket", str(daemon.path))
+    assert "a field has its value after a =: tooldispatchd call typed count=VALUE --socket " in ended.stderr
+
+
+@pytest.mark.parametrize("option", [(), ("--json",)])
+def test_a_failed_program_is_read_on_a_terminal_as_people_read_it(daemon: Daemon, option: tuple[str, ...]) -> None:
+    shown = on_terminal("call", "says", "1", *option, "--socket", str(daemon.path))
+    if option:
+        assert json.loads(shown)["error"] == "tool_failed"
+    else:
+        assert shown == "tool_failed: 'sh' exited with code 3\r\none\r\ntwo [31m\r\n"
 
 
 def test_a_wrong_input_is_told_with_where_the_schema_is_shown(daemon: Daemon) -> None:
     ended = call("typed", "text=a", "--socket", str(daemon.path))
     assert ended.returncode == 1
-    assert ended.stderr == "tooldispatchd: tooldispatchd tools typed shows what it takes\n"
+    assert ended.stderr == f"tooldispatchd: tooldispatchd tools typed --socket {daemon.path} shows what it takes\n"
 
 
 # --- how it runs ---

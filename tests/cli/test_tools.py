@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -133,7 +134,26 @@ def test_one_tool_is_shown_whole(daemon: Daemon) -> None:
     assert head == "whole (All of it): a declared tool\n\n    Give a length.\n\n    Twice.\n    In full.\n"
     inside, _, outside = schemas.partition("\noutput\n")
     assert json.loads(inside)["properties"] == {"text": {"type": "string"}}
+    outside, _, calls = outside.partition("\ncalled by\n")
     assert json.loads(outside)["properties"] == {"length": {"type": "number"}}
+    of_daemon = f"--socket {daemon.path} --profile whole"
+    assert calls.startswith(f"    tooldispatchd call whole text=TEXT {of_daemon}\n")
+    assert f"""    echo '{{"text": "TEXT"}}' | tooldispatchd call whole - {of_daemon}\n""" in calls
+    assert "\ntool whole : {text: string} -> {length: number} (" in calls
+
+
+def test_what_comes_out_and_the_command_line_are_told_of_every_kind_of_tool(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("""[tools.count]
+command = ["wc", "-w"]
+type = "string -> int"
+[tools.any]
+command = ["cat"]
+""")
+    shown = tools("count", "--config", str(file)).stdout
+    assert f"    tooldispatchd call count TEXT --config {file}\n" in shown
+    assert f"    tooldispatchd call count - --config {file} < FILE\n" in shown
+    assert "\noutput\n" in tools("any", "--config", str(file)).stdout
 
 
 def test_one_tool_of_a_server_is_shown_with_its_origin(daemon: Daemon) -> None:
@@ -235,3 +255,25 @@ def test_a_configuration_that_cannot_be_used_is_told_once(tmp_path: Path) -> Non
     ended = tools("--config", str(config))
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.count("this one has neither") == 1
+
+
+def test_a_terminal_shows_which_servers_are_waited_for_and_wipes_it(tmp_path: Path) -> None:
+    file, up = tmp_path / "config.toml", tmp_path / "up"
+    file.write_text(f"""[mcp.slow]
+command = "sh"
+args = ["-c", "until test -e {up}; do sleep 0.05; done; exit 1"]
+restart = "never"
+""")
+    master, slave = os.openpty()
+    command = [sys.executable, "-m", "tooldispatchd", "tools", "--config", str(file), "--color", "never"]
+    with subprocess.Popen(command, env=without_places(), stdout=subprocess.DEVNULL, stderr=slave) as running:
+        os.close(slave)
+        with os.fdopen(master, "rb", buffering=0) as terminal:
+            shown = b""
+            while b"waiting for slow (" not in shown:
+                shown += terminal.read(4096)
+            up.touch()
+            while b"\n" not in shown:
+                shown += terminal.read(4096)
+        running.wait(20)
+    assert re.search(rb"waiting for slow \(\d+ s\)\r\x1b\[Ktooldispatchd: warning: server slow", shown)

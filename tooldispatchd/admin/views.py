@@ -3,11 +3,12 @@
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import trio
 
-from tooldispatchd.admin.keys import key_view, keys_of, nowhere, prepare, shown_source
+from tooldispatchd.admin.keys import DEFAULT, key_view, keys_of, nowhere, prepare, shown_source
 from tooldispatchd.admin.pieces import EntryList, in_turns
 from tooldispatchd.admin.servers import server_views, shared_view
 from tooldispatchd.admin.sessions import call_view, calls_in_flight, open_sessions, session_view, still_open
@@ -16,6 +17,8 @@ from tooldispatchd.admin.tools import tool_counts
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import RunningDaemon
 from tooldispatchd.calls.tally import ToolTally
+from tooldispatchd.catalog.explanation import explain_tool
+from tooldispatchd.catalog.problems import Path
 from tooldispatchd.metrics.rendering import pieces
 from tooldispatchd.wire.messages import AdminReq
 
@@ -72,13 +75,18 @@ class Views:
         await entries.fill(tallies, lambda tally: tool_counts(tally, in_flight[tally.name, tally.kind, tally.provider]))
         return _lists(tools=entries)
 
-    async def config(self, _asked: AdminReq) -> bytes:
-        """The effective configuration, one entry for each key, what may be a secret masked."""
+    async def config(self, asked: AdminReq) -> bytes:
+        """The effective configuration, one entry for each key, what may be a secret masked; of one tool, its lines."""
         read, entries = self._daemon.configuration, self._entries()
         configuration = None if read is None else read()
         origin_of = nowhere if configuration is None else configuration.origin_of
         if configuration is not None:
             await trio.to_thread.run_sync(prepare, origin_of)
+        if asked.tool is not None:
+            catalog = self._latest().setup.catalog
+            where = partial(_where, origin_of)
+            lines = await trio.to_thread.run_sync(explain_tool, catalog, asked.tool, where)
+            return catalog.masker.mask_bytes(msgspec.json.encode({"lines": lines}))
         await entries.fill(keys_of(self._latest().setup.catalog.config), lambda key: key_view(*key, origin_of))
         head = b"" if configuration is None else msgspec.json.encode(shown_source(configuration))[1:-1] + b","
         return b"{" + head + _lists(keys=entries)[1:]
@@ -98,3 +106,7 @@ def _lists(**lists: EntryList) -> bytes:
     left_out = sum(each.left_out for each in lists.values())
     parts = [b'"%s":%s' % (name.encode(), each.json) for name, each in lists.items()]
     return b"{%s}" % b",".join([*parts, *([b'"left_out":%d' % left_out] if left_out else [])])
+
+
+def _where(origin_of: Callable[[Path], str | None], path: Path) -> str:
+    return origin_of(path) or DEFAULT

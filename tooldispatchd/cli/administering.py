@@ -102,7 +102,7 @@ def administer(arguments: argparse.Namespace, act: Callable[[Dialogue], int]) ->
         if hello["profile"] is not None:
             daemon.say("hello", hello)
             try:
-                daemon.until("ready")
+                daemon.open()
             except CommandRefusedError as refused:
                 # It opens no session any more, and still knows who administers it.
                 if refused.code != "draining":

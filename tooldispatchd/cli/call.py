@@ -2,13 +2,13 @@
 
 import argparse
 import json
-import re
 import sys
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from tooldispatchd.cli import dialogue
+from tooldispatchd.cli.callwords import ShellInputError, input_json
 from tooldispatchd.cli.dialogue import CommandRefusedError, Dialogue, Line, Paint, printable
 from tooldispatchd.cli.jsontext import shown_json
 
@@ -16,18 +16,19 @@ EPILOG: Final = """\
 examples:
   tooldispatchd call greet name=Ada
   tooldispatchd call greet '{"name": "Ada"}'
+  tooldispatchd call wordcount 'one two three'
   tooldispatchd call echo '"hello"' --raw
   echo '{"timezone": "UTC"}' | tooldispatchd call time:get_current_time -
   tooldispatchd call double input=21 --config tooldispatchd.toml
 
 Only what the tool needs is started: no server but its own. KEY=VALUE is a text where the tool's schema takes one, else
-JSON. The answer's content is printed as it is, errors too.
+JSON. A tool whose input is a string takes INPUT, or stdin, as it is. The answer's content is printed as it is; a fault
+on a terminal as a sentence, with the last words of its program, else as a line of JSON.
 
 exit codes: 0 answered; 1 the answer is an error; 2 usage or configuration; 3 the daemon cannot be reached
 """
-NAMED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)=(.*)", re.DOTALL)
-# A reference leads to a definition, which may be one again; schemas of servers may go in a circle.
-MAX_REFERENCES: Final = 8
+# Of a fault, what its program said last, as it was written.
+TAILS: Final = ("stdout_tail", "stderr_tail")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT",
         nargs="*",
         default=[],
-        help="its input as one JSON text, or as KEY=VALUE for each field; - reads JSON from stdin",
+        help="its input as one JSON text, or as KEY=VALUE for each field; - reads it from stdin",
     )
     parser.add_argument(
         "--deadline",
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="the most time that it may take, once its server has started",
     )
+    parser.add_argument("--json", action="store_true", help="print a fault as JSON on a terminal too")
     parser.add_argument(
         "--raw", action="store_true", help="print it as a model may read it: a text as it is, an image by its size"
     )
@@ -63,42 +65,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        given = named_values(arguments.input)
-        words = arguments.input
-        if words == ["-"]:
-            words = [sys.stdin.buffer.read().decode(errors="surrogateescape")]
-        text = None if given is not None else json_text(words, arguments.name)
-    except ShellInputError as error:
-        dialogue.tell(arguments, str(error))
-        return 2
+    piped = sys.stdin.buffer.read().decode(errors="surrogateescape") if arguments.input == ["-"] else None
 
     def call(daemon: Dialogue, hello: Line) -> int:
         try:
             ready = dialogue.open_for(daemon, arguments.name, {**hello, "updates": arguments.updates or None})
-            said = text
-            if given is not None:
-                # The schema says which of them are texts. It is not waited for where the profile does not name the
-                # tool: that is mostly a misspelt name.
-                shown = None if ready is None else dialogue.shown(ready, arguments.name)
-                said = json.dumps(typed(given, shown and shown.get("input_schema")))
-            answer = _call(arguments, daemon, said)
+            # The schema says what is a text. It is not waited for where the profile does not name the tool: that is
+            # mostly a misspelt name.
+            tool = (None if ready is None else dialogue.shown(ready, arguments.name)) or {}
+            write = partial(dialogue.again, arguments, "call", arguments.name)
+            answer = _call(arguments, daemon, input_json(arguments.input, tool.get("input_schema"), write, piped=piped))
+        except ShellInputError as error:
+            dialogue.tell(arguments, str(error))
+            return 2
         except CommandRefusedError as refused:
             if dialogue.exit_code(refused) != 1:
                 raise
             # The session was opened for this call alone: its refusal is the call's answer.
-            print(shown_json(refused.fault))
+            print(_shown_fault(arguments, refused.fault) or shown_json(refused.fault))
             return 1
-        print(answer.get("content"))
         fault = _fault(answer)
+        print(_shown_fault(arguments, fault) or answer.get("content"))
         if fault.get("error") == "invalid_input":
-            dialogue.tell(arguments, f"{_shown_by(arguments, arguments.name)} shows what it takes")
+            dialogue.tell(arguments, f"{dialogue.again(arguments, 'tools', arguments.name)} shows what it takes")
         elif fault.get("error") == "unknown_tool" and "did_you_mean" not in fault and ":" not in arguments.name:
             # Servers that are not up yet have not said what they offer.
-            dialogue.tell(arguments, f"{_shown_by(arguments)} lists all tools; a server's are called SERVER:TOOL")
+            listing = dialogue.again(arguments, "tools")
+            dialogue.tell(arguments, f"{listing} lists all tools; a server's are called SERVER:TOOL")
         return 1 if answer.get("is_error") else 0
 
     return dialogue.talk(arguments, call)
+
+
+def _shown_fault(arguments: argparse.Namespace, fault: Line) -> str | None:
+    """A fault as people read it: code and sentence, then what the program said last; None where JSON is printed."""
+    if not fault or arguments.json or not sys.stdout.isatty():
+        return None
+    code = Paint(arguments.color, sys.stdout).error(printable(str(fault.get("error"))))
+    tails = [str(fault[name]).rstrip().split("\n") for name in TAILS if fault.get(name)]
+    lines = (printable(line.expandtabs()).rstrip() for tail in tails for line in tail)
+    return "\n".join([f"{code}: {printable(str(fault.get('detail')))}", *lines])
 
 
 def _call(arguments: argparse.Namespace, daemon: Dialogue, text: str | None) -> Line:
@@ -124,14 +130,6 @@ def _fault(answer: Line) -> Line:
     return {}
 
 
-def _shown_by(arguments: argparse.Namespace, *tools: str) -> str:
-    """The command that shows these tools whole, or lists all."""
-    import shlex
-
-    of = [] if arguments.config is None else ["--config", arguments.config]
-    return shlex.join(["tooldispatchd", "tools", *tools, *of])
-
-
 def _answer(arguments: argparse.Namespace, daemon: Dialogue) -> Line:
     paint = Paint(arguments.color, sys.stderr)
     while (line := daemon.hear()).get("__port") != "tool_resp":
@@ -141,109 +139,3 @@ def _answer(arguments: argparse.Namespace, daemon: Dialogue) -> Line:
             told = printable(" ".join(str(line[key]) for key in ("message", "content") if line.get(key)))
             print(f"{paint.strong(counted)} {told}".strip(), file=sys.stderr)
     return line
-
-
-class ShellInputError(Exception):
-    """The words of the command line are no input."""
-
-
-def named_values(words: Sequence[str]) -> dict[str, str] | None:
-    """The words as texts by their keys; None where they are not of this kind. Raises `ShellInputError`."""
-    matches = [NAMED.fullmatch(word) for word in words]
-    if not words or not all(matches):
-        return None
-    values: dict[str, str] = {}
-    for key, value in (match.groups() for match in matches if match):
-        if key in values:
-            raise ShellInputError(f"{key} is given twice; a list is JSON: '{key}=[1, 2]'")
-        values[key] = value
-    return values
-
-
-def json_text(words: Sequence[str], tool: str) -> str | None:
-    """The one JSON text that the words are; None where there are none. Raises `ShellInputError`, with an example."""
-    if not words or not "".join(words).strip():
-        return None
-    why = "the shell made several words of it"
-    try:
-        _parse(words[0])
-    except (ValueError, RecursionError) as error:
-        why = why if len(words) > 1 else str(error)
-    else:
-        if len(words) == 1:
-            return words[0]
-    import shlex
-
-    # How it could have been meant: the quotes of JSON have to pass the shell.
-    call = f"tooldispatchd call {tool}"
-    if words[0].startswith(("{", "[")):
-        quoted = f"""{call} '{{"name": "Ada"}}'"""
-        example = f"in a shell JSON stands in single quotes: {quoted}, or for short: {call} name=Ada"
-    elif NAMED.fullmatch(words[0]):
-        example = f"a value with blanks stands in quotes: {call} {shlex.join(_whole_fields(words))}"
-    else:
-        meant = shlex.quote(json.dumps(" ".join(words), ensure_ascii=False))
-        example = f"a text is JSON in quotes of its own, which the shell must leave: {call} {meant}"
-        if NAMED.fullmatch(f"{words[0]}="):
-            example += f"; a field has its value after a =: {call} {words[0]}=VALUE"
-    raise ShellInputError(f"the input is not JSON: {why}\n{example}")
-
-
-def _whole_fields(words: Sequence[str]) -> list[str]:
-    """Fields of which the shell made several words, the first of which is KEY=VALUE, put together again."""
-    fields: list[str] = []
-    for word in words:
-        if NAMED.fullmatch(word):
-            fields.append(word)
-        else:
-            fields[-1] += f" {word}"
-    return fields
-
-
-def typed(values: Mapping[str, str], schema: object) -> dict[str, object]:
-    """The values as the properties of `schema` want them: a text stays one where a string will do."""
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    found: dict[str, object] = dict(values)
-    for key, text in values.items():
-        wanted = _kinds(properties.get(key) if isinstance(properties, dict) else None, schema, MAX_REFERENCES)
-        if "string" in wanted:
-            continue
-        with suppress(ValueError, RecursionError):
-            value = _parse(text)
-            if not wanted or _kind(value) in wanted:
-                found[key] = value
-    return found
-
-
-def _kinds(node: object, root: object, references: int) -> set[str]:
-    """The types that a part of a schema names, "number" for every number; nothing where it does not say."""
-    if not isinstance(node, dict) or not isinstance(root, dict):
-        return set()
-    named = node.get("type")
-    kinds = {named} if isinstance(named, str) else {kind for kind in named or () if isinstance(kind, str)}
-    reference = node.get("$ref")
-    if isinstance(reference, str) and references:
-        where, _, name = reference.rpartition("/")
-        definitions = root.get(where.removeprefix("#/"))
-        if isinstance(definitions, dict):
-            kinds |= _kinds(definitions.get(name), root, references - 1)
-    for option in [*(node.get("anyOf") or ()), *(node.get("oneOf") or ())]:
-        kinds |= _kinds(option, root, references - 1) if references else set()
-    kinds |= {_kind(value) for value in [*(node.get("enum") or ()), *([node["const"]] if "const" in node else [])]}
-    return {"number" if kind == "integer" else kind for kind in kinds}
-
-
-def _kind(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else "boolean"
-    if isinstance(value, str):
-        return "string"
-    return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "number"
-
-
-def _parse(text: str) -> object:
-    def refuse(constant: str) -> object:
-        raise ValueError(f"{constant} is no JSON")
-
-    text.encode()  # raises ValueError for bytes that are not UTF-8
-    return json.loads(text, parse_constant=refuse)

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, TextIO
 
+from tooldispatchd.cli.starting import StartNotice
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.reach import CONNECT_S, PING, find_socket, reach
 from tooldispatchd.client.silence import STOP_S, Doubt, Silence
@@ -136,6 +137,7 @@ class Dialogue:
         self._heard: deque[Line] = deque()
         self._answer_by = inf
         self._asked = 0
+        self._notice = StartNotice(sys.stderr)
         if is_starting:
             # The answer says that the daemon has started: `ready` may take as long as its servers do.
             self._duplex.write(PING)
@@ -194,9 +196,11 @@ class Dialogue:
         """The next line. Raises `CommandRefusedError` for a fault, `NoDaemonError` where none comes."""
         while not self._heard:
             try:
-                chunk = self._duplex.exchange(min(self._silence.due, self._answer_by))
+                chunk = self._duplex.exchange(min(self._silence.due, self._answer_by, self._notice.due))
             except TimeoutError:
                 now = time.monotonic()
+                if now >= self._notice.due:
+                    self._notice.draw(now)
                 doubt = self._silence.doubt(now)
                 if doubt is Doubt.GIVE_UP or now >= self._answer_by:
                     raise SilentDaemonError(self._silence.why) from None
@@ -214,6 +218,18 @@ class Dialogue:
         line = self._heard.popleft()
         if line.get("__port") == "fault":
             raise CommandRefusedError(line)
+        return line
+
+    def open(self) -> Line:
+        """The `ready` of a `hello` that was said; a terminal shows meanwhile which servers are still starting."""
+        self._notice.begin(time.monotonic())
+        try:
+            while (line := self.hear()).get("__port") != "ready":
+                servers = line.get("waiting")
+                if isinstance(servers, list):
+                    self._notice.servers = [printable(str(server)) for server in servers]
+        finally:
+            self._notice.end()
         return line
 
     def until(self, port: str) -> Line:
@@ -247,7 +263,9 @@ def talk(arguments: argparse.Namespace, dialogue: Callable[[Dialogue, Line], int
     try:
         with (_running if arguments.config is None else _private)(arguments) as daemon:
             # A person, or the next program of a pipe, wants the whole of an answer.
-            return dialogue(daemon, {"profile": arguments.profile, "token": token, "max_output": _WHOLE})
+            wanted = ["opening"] if sys.stderr is not None and sys.stderr.isatty() else None
+            said: Line = {"profile": arguments.profile, "token": token, "max_output": _WHOLE, "capabilities": wanted}
+            return dialogue(daemon, said)
     except CommandRefusedError as refused:
         tell(arguments, str(refused))
         return exit_code(refused)
@@ -269,6 +287,15 @@ def tell(arguments: argparse.Namespace, what: str) -> None:
     print(f"{Paint(arguments.color, sys.stderr).error('tooldispatchd:')} {shown}", file=sys.stderr)
 
 
+def again(arguments: argparse.Namespace, *words: str) -> str:
+    """Write a command line with these words for the same daemon, configuration and profile as this command's."""
+    import shlex
+
+    given = {name: getattr(arguments, name) for name in ("config", "socket", "profile", "token_file")}
+    kept = ((f"--{name.replace('_', '-')}", str(said)) for name, said in given.items() if said is not None)
+    return shlex.join(["tooldispatchd", *words, *(word for pair in kept for word in pair)])
+
+
 def open_for(daemon: Dialogue, name: str, hello: Line) -> Line | None:
     """Open a session for one tool, without the servers that it does not need; returns its `ready`.
 
@@ -277,7 +304,7 @@ def open_for(daemon: Dialogue, name: str, hello: Line) -> Line | None:
     """
     daemon.say("hello", {**hello, "spec": {"tools": [name]}})
     try:
-        return daemon.until("ready")
+        return daemon.open()
     except CommandRefusedError as refused:
         if refused.code != "not_allowed":
             raise

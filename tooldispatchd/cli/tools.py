@@ -5,10 +5,12 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from tooldispatchd.cli import dialogue
-from tooldispatchd.cli.dialogue import Dialogue, Line, Paint, printable
+from tooldispatchd.cli.callwords import ways
+from tooldispatchd.cli.dialogue import CommandRefusedError, Dialogue, Line, Paint, printable
 from tooldispatchd.cli.jsontext import shown_json
 
 # The forms of the protocol; the daemon is asked for what is named here, and knows them itself.
@@ -45,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.name is not None:
             return _show_one(arguments, daemon, hello, bounds)
         daemon.say("hello", {**hello, "schemas": arguments.schemas})
-        ready = daemon.until("ready")
+        ready = daemon.open()
         _warn(arguments, ready)
         tools = dialogue.listed(ready)
         if arguments.json or arguments.schemas is not None:
@@ -78,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _show_one(arguments: argparse.Namespace, daemon: Dialogue, hello: Line, bounds: Sequence[str]) -> int:
     """One tool whole; `bounds` is what the configuration says of it or of its server."""
     narrowed = dialogue.open_for(daemon, arguments.name, hello)
-    ready = narrowed or daemon.until("ready")
+    ready = narrowed or daemon.open()
     _warn(arguments, ready)
     tools = dialogue.listed(ready)
     tool = dialogue.shown(ready, arguments.name)
@@ -99,10 +101,22 @@ def _show_one(arguments: argparse.Namespace, daemon: Dialogue, hello: Line, boun
         daemon.say("tool_req", {"id": "1", "name": "info", "input": {"name": arguments.name}})
         answer = daemon.until("tool_resp")
         doc = "" if answer.get("is_error") else str(json.loads(str(answer["content"])))
+    lines = bounds if arguments.config is not None else _defined(daemon, arguments.name)
     _print_tool(tool, shown.get("outputSchema"), doc, Paint(arguments.color, sys.stdout))
-    if bounds:
-        print("", *bounds, sep="\n")
+    write = partial(dialogue.again, arguments, "call", arguments.name)
+    print("\ncalled by", *(f"    {printable(way)}" for way in ways(tool.get("input_schema"), write)), sep="\n")
+    if lines:
+        print("", *lines, sep="\n")
     return 0
+
+
+def _defined(daemon: Dialogue, name: str) -> list[str]:
+    """What the configuration of a running daemon says of a tool; nothing for who may not administer it."""
+    try:
+        lines = daemon.administer("config", {"tool": name}).get("lines")
+    except CommandRefusedError:
+        return []
+    return [printable(str(line)) for line in lines] if isinstance(lines, list) else []
 
 
 def _warn(arguments: argparse.Namespace, ready: Line) -> None:
@@ -131,7 +145,9 @@ def _print_tool(tool: Line, output_schema: object, doc: str, paint: Paint) -> No
         if lines:
             print("", *lines, sep="\n")
     for heading, schema in (("input", tool.get("input_schema")), ("output", output_schema)):
-        if schema is not None:
+        if schema is None:
+            print(f"\n{paint.strong(heading)}\nas the tool gives it: it has no schema for that")
+        else:
             print(f"\n{paint.strong(heading)}")
             # Escaped: a server's schema is not ours, and must not speak to the terminal.
             print(json.dumps(schema, indent=2))

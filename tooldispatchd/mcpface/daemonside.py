@@ -273,7 +273,7 @@ class DaemonSide:
             _, update = self._calls.get(line.id or "", (None, None))
             if update is not None:
                 update(line)
-        elif line.port == "opening" and self.phase is Phase.OPENING:
+        elif line.port == "opening" and self.phase is Phase.OPENING and self.knows_all is None:
             self.instructions, self.capabilities, self.servers = line.instructions, line.capabilities, line.servers
             self.knows_all = line.complete
             self._tell()

@@ -95,6 +95,7 @@ complete -c tooldispatchd -n '_shtab_tooldispatchd_using tools' -l color -xka "a
 complete -c tooldispatchd -n '_shtab_tooldispatchd_using; and test $_shtab_tooldispatchd_npos -eq 0' -a call -d 'Call one tool and print its answer.'
 complete -c tooldispatchd -n '_shtab_tooldispatchd_using call' -s h -l help -d 'show this help message and exit'
 complete -c tooldispatchd -n '_shtab_tooldispatchd_using call' -l deadline -x -d 'the most time that it may take, once its server has started'
+complete -c tooldispatchd -n '_shtab_tooldispatchd_using call' -l json -d 'print a fault as JSON on a terminal too'
 complete -c tooldispatchd -n '_shtab_tooldispatchd_using call' -l raw -d 'print it as a model may read it: a text as it is, an image by its size'
 complete -c tooldispatchd -n '_shtab_tooldispatchd_using call' -l updates -d 'say on stderr how far it is'
 complete -c tooldispatchd -n '_shtab_tooldispatchd_using call' -l background -d 'run it as a background job, as an agent may, and wait for its result; it ends with the command'

@@ -24,12 +24,24 @@ async def test_what_a_server_said_last_is_told_before_it_has_started(tmp_path: P
                 "complete": complete,
                 "capabilities": 0,
                 "servers": int(complete),
+                "waiting": ["kit"],
                 **known,
             }
             ready = await agent.line()
             assert (ready["__port"], ready["instructions"]) == ("ready", "# kit\nBe kit.")
             await agent.end_input()
             await agent.hear_all()
+
+
+async def test_each_answer_of_a_server_shortens_the_list_of_those_that_are_waited_for(tmp_path: Path) -> None:
+    one, other = Place(tmp_path / "one"), Place(tmp_path / "other")
+    async with served({"one": one.spec(), "other": other.spec()}) as runtime:
+        agent = Talker(runtime)
+        assert (await agent.hello(**ASKED))["waiting"] == ["one", "other"]
+        assert len((await agent.line())["waiting"]) == 1
+        assert (await agent.line())["__port"] == "ready"
+        await agent.end_input()
+        await agent.hear_all()
 
 
 async def test_a_session_that_is_open_at_once_or_did_not_ask_hears_nothing_beforehand(tmp_path: Path) -> None:

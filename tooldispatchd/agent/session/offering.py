@@ -28,7 +28,7 @@ from tooldispatchd.wire.session import EDITION, SessionMachine
 class Offering:
     """See the module. `plans` are what can be called, by every name that was shown; a new table whenever it changes."""
 
-    __slots__ = ("_is_searched", "_machine", "_selection", "_showing", "_toolset", "plans")
+    __slots__ = ("_has_told", "_is_searched", "_machine", "_selection", "_showing", "_toolset", "plans")
 
     def __init__(self, toolset: Toolset, machine: SessionMachine, profile: Profile) -> None:
         self._toolset = toolset
@@ -39,6 +39,7 @@ class Offering:
         # None where everything is on.
         self._selection: ToolSelection | None = None
         self.plans = toolset.plans
+        self._has_told = False  # what is known before `ready`
 
     def move(self, toolset: Toolset, profile: Profile) -> None:
         """Show and find the tools of another toolset; what was switched stays so."""
@@ -129,14 +130,24 @@ class Offering:
     def opening(self, capabilities: Raw) -> OpeningLine:
         """The line that says what is known before the servers have answered: what they said last."""
         machine, toolset = self._machine, self._toolset
+        is_complete, waiting = toolset.starting
+        self._has_told = True
         return OpeningLine(
-            toolset.is_introduced,
+            is_complete,
             capabilities,
             toolset.passing() if machine.asked.servers else [],
             machine.agent,
             instructions_of(self.listed.values(), toolset.advice),
             machine.hello_id,
+            waiting,
         )
+
+    def still_opening(self) -> OpeningLine | None:
+        """The line that says which servers have still to answer; None where nothing was told beforehand."""
+        machine, (is_complete, waiting) = self._machine, self._toolset.starting
+        if not self._has_told:
+            return None
+        return OpeningLine(is_complete, Raw(b"{}"), [], machine.agent, id=machine.hello_id, waiting=waiting)
 
     def send_changed(self) -> None:
         """Send the tools, which have changed."""

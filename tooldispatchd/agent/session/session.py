@@ -42,6 +42,7 @@ from tooldispatchd.catalog.profiles import Profile
 from tooldispatchd.catalog.workspaces import Workspace
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import ByeSaid, Hello, NestedReq, Reply, Request, ShortReq, ToolCancel, ToolsReq
+from tooldispatchd.wire.opening import OpeningLine
 from tooldispatchd.wire.questions import Question, Questions
 from tooldispatchd.wire.session import DUPLICATE, Event, SessionMachine, State, body_of, capabilities_of
 
@@ -138,8 +139,7 @@ class Session:
         self.toolset.open()
         self.opened()
         if self._is_opening and self.machine.asked.opening:
-            self.machine.outgoing.append(self._offering.opening(self._capabilities))
-            self._channel.flush()
+            self._say(self._offering.opening(self._capabilities))
 
     def _log_opened(self) -> None:
         self._is_logged = True
@@ -165,7 +165,13 @@ class Session:
                 self._sender.once_rendered(self._open)
             else:
                 self._open()
+        elif self._is_opening and (line := self._offering.still_opening()) is not None:
+            self._say(line)
         self._go_on()
+
+    def _say(self, line: OpeningLine) -> None:
+        self.machine.outgoing.append(line)
+        self._channel.flush()
 
     def _open(self) -> None:
         if self._is_opening:

@@ -228,9 +228,10 @@ class Servers:
                 yield prefix, offer.instructions
 
     @property
-    def is_introduced(self) -> bool:
-        """Whether something is known of each."""
-        return all(server.is_settled or self.introduced(server) is not None for server in self)
+    def starting(self) -> tuple[bool, list[str]]:
+        """Whether something is known of each, and which have not answered yet."""
+        left = [server for server in self if not server.is_settled]
+        return all(self.introduced(server) is not None for server in left), [server.name for server in left]
 
     def need(self, tool: DeclaredTool) -> SessionServer:
         """The server whose tool a declared tool is."""

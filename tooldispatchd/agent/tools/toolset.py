@@ -209,9 +209,9 @@ class Toolset:
         return self._servers.advice()
 
     @property
-    def is_introduced(self) -> bool:
-        """Whether something is known of each server."""
-        return self._servers.is_introduced
+    def starting(self) -> tuple[bool, list[str]]:
+        """Whether something is known of each server, and which have not answered yet."""
+        return self._servers.starting
 
     def _settled(self, server: SessionServer) -> None:
         kept, fault = server.kept, server.fault

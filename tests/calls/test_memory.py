@@ -70,6 +70,26 @@ def test_each_half_of_a_burst_that_is_given_back_is_told() -> None:
     assert told == [3 * BURST_BYTES, BURST_BYTES]
 
 
+def test_it_is_told_that_memory_is_short_before_anybody_is_refused() -> None:
+    told: list[int] = []
+    memory = Memory(1024 * MIB)
+    memory.short = lambda: told.append(memory.held)
+    first, second = memory.share(0), memory.share(1)
+    first.add(400 * MIB)
+    assert told == []
+    second.add(200 * MIB)
+    assert told == [600 * MIB]
+
+
+def test_what_a_share_holds_moves_to_another_user_with_it() -> None:
+    memory = Memory(1024 * MIB)
+    spare, agent = memory.share(None), memory.share(7)
+    spare.add(3 * MIB)
+    spare.move(agent)
+    spare.add(MIB)
+    assert memory.greediest(2) == [(7, 4 * MIB)]
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40 * 1024 * 1024)), max_size=60))
 def test_all_together_never_hold_more_than_the_limit_and_the_small_rest(draws: list[tuple[int, int]]) -> None:
     memory = Memory(64 * MIB)

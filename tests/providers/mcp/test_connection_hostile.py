@@ -290,6 +290,15 @@ async def test_a_subscription_that_ends_is_made_again_and_the_tools_are_listed(
     assert waits == [1, 2, 5, 10, 30, 30, 30]
 
 
+async def test_a_subscription_is_no_call_in_flight(autojump_clock: trio.testing.MockClock) -> None:
+    way = Stream()
+    async with opened(way, protocol=MODERN) as session:
+        await way.asked("subscriptions/listen")
+        assert session.connection.in_flight == 0
+        session.start()
+        assert session.connection.in_flight == 1
+
+
 async def test_a_subscription_that_lived_for_long_is_made_again_soon(autojump_clock: trio.testing.MockClock) -> None:
     way = Stream()
     async with opened(way, protocol=MODERN):

@@ -15,6 +15,7 @@ from tooldispatchd.__main__ import main
 from tooldispatchd.audit.postgresstore import PostgresStore
 from tooldispatchd.audit.record import StoreNote
 from tooldispatchd.audit.sqlitestore import SqliteStore
+from tooldispatchd.installation import needs
 
 NOW = time.time()
 
@@ -165,7 +166,7 @@ def test_a_database_without_what_it_needs_is_told_how_to_get_that(word: str, cod
     words = [sys.executable, "-c", program, word, "--config", str(tmp_path / "c.toml")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == code
-    told = 'a PostgreSQL store needs tooldispatchd[postgres]: pip install "tooldispatchd[postgres]"'
+    told = f"a PostgreSQL store {needs('postgres')}"
     assert told in done.stdout + done.stderr
 
 

@@ -238,6 +238,24 @@ def test_a_tool_that_takes_a_string_takes_the_word_as_it_is(daemon: Daemon, word
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{count}\n", "")
 
 
+def test_a_text_for_a_tool_that_there_is_not_is_told_that(daemon: Daemon) -> None:
+    ended = call("wrdcount", "one two", "--socket", str(daemon.path))
+    assert (ended.returncode, '"did_you_mean":"wordcount"' in ended.stdout) == (1, True)
+
+
+def test_a_workspace_that_cannot_be_made_is_the_answer_and_names_its_path(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(
+        '[tools.echo]\ntype = "string -> string"\ninline = "id"\n'
+        '[agents.default]\ntools = ["echo"]\nworkspace = "work/${agent}"\nmake = true\n'
+    )
+    ended = call("echo", "a b", "--config", str(file))
+    said = f"its workspace cannot be had: {tmp_path}/work: No such file or directory (make = true makes only what is"
+    assert (ended.returncode, said in ended.stdout) == (1, True)
+    warned = tooldispatchd("check", "--config", str(file))
+    assert f"agents.default.workspace: there is no directory {tmp_path}/work; make = true makes" in warned.stderr
+
+
 def test_a_hint_proposes_no_key_that_the_tool_has_not(daemon: Daemon) -> None:
     ended = call("typed", "{name:Ada}", "--profile", "default", "--socket", str(daemon.path))
     assert ended.stderr.splitlines()[2] == (

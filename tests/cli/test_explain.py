@@ -69,9 +69,9 @@ def test_a_fault_may_come_on_stdin() -> None:
     ("word", "said"),
     [
         ("timout", "there is no fault timout, did you mean timeout?"),
-        ("zebra", "there is no fault zebra"),
+        ("nosuch", "there is no fault nosuch; the nearest are not_authenticated, timeout and unknown_handle"),
         ('{"is_error":false}', "this holds no fault; paste its whole line, in quotes, or give it on stdin after -"),
-        ("\x1b[31m", "there is no fault  [31m"),
+        ("\x1b[31m", "there is no fault  [31m; the nearest are timeout, too_many and rate_limited"),
     ],
 )
 def test_what_is_no_code_is_told(word: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,6 +66,14 @@ def test_it_says_what_comes_next(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == f'wrote {file}; "tooldispatchd serve --config {file}" starts the daemon with it\n'
 
 
+def test_a_minimal_one_is_short_and_works_as_it_stands(tmp_path: Path) -> None:
+    file = tmp_path / "tools.toml"
+    assert run_init("--minimal", str(file)) == 0
+    assert len(file.read_text().splitlines()) < 30
+    catalog = load_catalog(file, {})
+    assert ([*catalog.tools], [*catalog.servers], catalog.warnings) == (["words", "dedent"], ["time"], ())
+
+
 def test_a_hyphen_is_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with contextlib.chdir(tmp_path):
         assert run_init("-") == 0

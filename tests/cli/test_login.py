@@ -14,6 +14,7 @@ import trio
 
 from tests.servers.authorization_server import OAuthServer, serving
 from tooldispatchd.cli import login as command
+from tooldispatchd.installation import needs
 
 PROGRAM = """\
 import argparse, signal, sys
@@ -294,5 +295,5 @@ def test_a_credential_without_the_extra_is_told_of_before_anybody_is_asked(home:
         timeout=30,
         check=False,
     )
-    missing = 'the credential tooldispatchd-token-key needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'
+    missing = f"the credential tooldispatchd-token-key {needs('oauth')}"
     assert (ended.returncode, ended.stderr) == (1, f"tooldispatchd: cannot log in at docs: {missing}\n")

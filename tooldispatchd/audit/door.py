@@ -7,9 +7,10 @@ from typing import Protocol
 
 from tooldispatchd.audit.record import AuditFilter, AuditStoreError, CallRecord, StoreNote
 from tooldispatchd.audit.recorder import AuditLog, AuditStore, Recorder, open_recorder
-from tooldispatchd.catalog.auditspec import NEEDS_POSTGRES, AuditSpec, file_store
+from tooldispatchd.catalog.auditspec import AuditSpec, file_store
 from tooldispatchd.catalog.confinement import size_of
 from tooldispatchd.catalog.masker import Masker
+from tooldispatchd.installation import needs
 
 __all__ = [
     "AuditFilter",
@@ -61,7 +62,7 @@ def _open_store(spec: AuditSpec) -> AuditStore:
     try:
         from tooldispatchd.audit.postgresstore import PostgresStore  # noqa: PLC0415  # as the module says
     except ImportError as error:
-        raise AuditStoreError(NEEDS_POSTGRES) from error
+        raise AuditStoreError(f"a PostgreSQL store {needs('postgres')}") from error
     return PostgresStore(spec.store, **bounds)  # type: ignore[arg-type]  # as above
 
 
@@ -75,5 +76,5 @@ def open_reader(store: str) -> AuditReader:
     try:
         from tooldispatchd.audit.postgresstore import PostgresReader  # noqa: PLC0415  # as the module says
     except ImportError as error:
-        raise AuditStoreError(NEEDS_POSTGRES) from error
+        raise AuditStoreError(f"a PostgreSQL store {needs('postgres')}") from error
     return PostgresReader(store)

@@ -34,7 +34,6 @@ class AuditSpec(Spec, frozen=True, kw_only=True):
         return int(self.keep[:-1]) * DURATION_S[self.keep[-1]]
 
 
-NEEDS_POSTGRES: Final = 'a PostgreSQL store needs tooldispatchd[postgres]: pip install "tooldispatchd[postgres]"'
 STORES: Final = '"sqlite:PATH" or "postgresql://USER:PASSWORD@HOST/DATABASE", with "%40" for "@"'
 # As libpq reads them; and nowhere another `@`, with which a part of the password would be a host.
 _URL: Final = re.compile(r"postgres(?:ql)?://(?:[^\s:@/?#]*(?::(?P<password>[^\s:@/?#]*))?@)?[^\s@#]*")

@@ -70,11 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     def call(daemon: Dialogue, hello: Line) -> int:
         try:
             ready = dialogue.open_for(daemon, arguments.name, {**hello, "updates": arguments.updates or None})
-            # The schema says what is a text. It is not waited for where the profile does not name the tool: that is
-            # mostly a misspelt name.
-            tool = (None if ready is None else dialogue.shown(ready, arguments.name)) or {}
-            write = partial(dialogue.again, arguments, "call", arguments.name)
-            answer = _call(arguments, daemon, input_json(arguments.input, tool.get("input_schema"), write, piped=piped))
+            answer = _call(arguments, daemon, _input(arguments, daemon, ready, piped))
         except ShellInputError as error:
             dialogue.tell(arguments, str(error))
             return 2
@@ -95,6 +91,20 @@ def run(arguments: argparse.Namespace) -> int:
         return 1 if answer.get("is_error") else 0
 
     return dialogue.talk(arguments, call)
+
+
+def _input(arguments: argparse.Namespace, daemon: Dialogue, ready: Line | None, piped: str | None) -> str | None:
+    """The input as JSON. Raises `ShellInputError`."""
+    write = partial(dialogue.again, arguments, "call", arguments.name)
+    tool = (None if ready is None else dialogue.shown(ready, arguments.name)) or {}
+    try:
+        return input_json(arguments.input, tool.get("input_schema"), write, piped=piped)
+    except ShellInputError:
+        if ready is not None:
+            raise
+    # The schema is waited for only now: a name that the profile does not have is mostly a misspelt one.
+    found = dialogue.shown(daemon.open(), arguments.name)
+    return None if found is None else input_json(arguments.input, found.get("input_schema"), write, piped=piped)
 
 
 def _shown_fault(arguments: argparse.Namespace, fault: Line) -> str | None:

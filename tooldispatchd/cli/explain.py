@@ -74,8 +74,10 @@ def _unknown(code: str, pages: Mapping[str, FaultPage]) -> str:
     shown = "".join(letter if letter.isprintable() else " " for letter in code[:80])
     if "{" in code:
         return "this holds no fault; paste its whole line, in quotes, or give it on stdin after -"
-    near = get_close_matches(code.lower(), pages, 1)
-    return f"there is no fault {shown}{f', did you mean {near[0]}?' if near else ''}"
+    if near := get_close_matches(code.lower(), pages, 1):
+        return f"there is no fault {shown}, did you mean {near[0]}?"
+    first, second, third = get_close_matches(code.lower(), pages, 3, 0.0)
+    return f"there is no fault {shown}; the nearest are {first}, {second} and {third}"
 
 
 def _lines(page: FaultPage, fault: Mapping[str, object]) -> Iterator[str]:

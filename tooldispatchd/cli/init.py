@@ -2,10 +2,14 @@
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Final
 
+from tooldispatchd.installation import install_words
+
+_EXTRA: Final = re.compile(r'pip install "tooldispatchd\[(\w+)\]"')
 DEFAULT_PATH: Final = Path("tooldispatchd.toml")
 
 
@@ -20,7 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help=f"the file to write, - for standard output (default: ./{DEFAULT_PATH})",
     )
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--minimal", action="store_true", help="write a short one to keep: one program, one function, one server"
+    )
+    which.add_argument(
         "--coding-agent",
         action="store_true",
         help="write a configuration for coding agents: files, a shell and a clock, shut in to one directory",
@@ -31,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the file and say what comes next, or print it; gives the exit code, 2 where the file cannot be written."""
     path: Path = arguments.path
-    written = example("coding-agent" if arguments.coding_agent else "example")
+    written = example("coding-agent" if arguments.coding_agent else "minimal" if arguments.minimal else "example")
     if str(path) == "-":
         # UTF-8, as TOML is, in every locale.
         sys.stdout.buffer.write(written)
@@ -64,4 +72,5 @@ def example(name: str = "example") -> bytes:
     # Imported when it is called for, as it is slower than all that --help needs.
     from importlib.resources import files
 
-    return files("tooldispatchd.cli").joinpath(f"{name}.toml").read_bytes()
+    written = files("tooldispatchd.cli").joinpath(f"{name}.toml").read_text("utf-8")
+    return _EXTRA.sub(lambda found: install_words(found[1]), written).encode()

@@ -97,8 +97,16 @@ def run(arguments: argparse.Namespace) -> int:
         return trio.run(serve, start)
     except* (ListenError, EquipmentError) as group:
         for failed in leaves(group):
-            print(f"tooldispatchd: {failed}", file=sys.stderr)
+            print(f"tooldispatchd: {failed}{_elsewhere(arguments, failed)}", file=sys.stderr)
     return 3
+
+
+def _elsewhere(arguments: argparse.Namespace, failed: BaseException) -> str:
+    """Name a place that the user may listen on, where the environment's own cannot be."""
+    from tooldispatchd.client.reach import find_socket
+
+    is_standing = not arguments.listen and find_socket(os.environ) in str(failed)
+    return "; --listen unix:./dispatch.sock works here" if is_standing and os.access(".", os.W_OK) else ""
 
 
 def _start(arguments: argparse.Namespace) -> "DaemonStart | int":

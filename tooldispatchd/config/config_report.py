@@ -17,6 +17,7 @@ from tooldispatchd.config.key_patterns import Table, entries
 from tooldispatchd.config.mcp_json import McpJson
 from tooldispatchd.config.plumb_files import MaskedText, PlumbFiles
 from tooldispatchd.config.toml_lines import TomlLines
+from tooldispatchd.installation import install_words
 
 # Enough for any file that was written by hand; the rest of a generated one says the same again, and a file that was
 # replaced by another differs in everything.
@@ -187,7 +188,7 @@ class Sources:
         """A problem of a tool that was made of another table is that table's."""
         if problem.path[:2] not in self.made:
             return problem
-        allowed = 'pip install "tooldispatchd[toolbox]" brings it' if _LACKING in problem.why else problem.allowed
+        allowed = f"{install_words('toolbox')} brings it" if _LACKING in problem.why else problem.allowed
         # Of one key that is written under another name, what was seen is the same.
         value = problem.value if problem.path in self.made else UNSET
         return msgspec.structs.replace(problem, path=self.origin(problem.path), value=value, allowed=allowed)

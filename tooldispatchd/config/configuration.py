@@ -23,7 +23,7 @@ from typing import Final, TypeVar, cast
 import msgspec
 
 from tooldispatchd.catalog import problems as paths
-from tooldispatchd.catalog.auditspec import NEEDS_POSTGRES, AuditSpec, is_database
+from tooldispatchd.catalog.auditspec import AuditSpec, is_database
 from tooldispatchd.catalog.catalog import Catalog, DescribedApi, build_catalog
 from tooldispatchd.catalog.enforcement import Enforceable, wrong
 from tooldispatchd.catalog.masker import Masker
@@ -56,6 +56,7 @@ from tooldispatchd.config.schema_check import check_form
 from tooldispatchd.config.secret_sources import SecretSources
 from tooldispatchd.config.standing import standing_configurations
 from tooldispatchd.config.tool_makers import make_tools
+from tooldispatchd.installation import needs
 
 # A thousand tools with their schemas have room; a larger file is not a configuration.
 MAX_FILE_BYTES: Final = 4 * MIB
@@ -177,7 +178,7 @@ def _load(
     assert isinstance(catalog, Catalog)
     store = catalog.config.audit.store or ""
     if is_database(store) and find_spec("psycopg") is None:
-        _refuse(sources, [Problem(("audit", "store"), NEEDS_POSTGRES)])
+        _refuse(sources, [Problem(("audit", "store"), f"a PostgreSQL store {needs('postgres')}")])
     servers = with_credentials(catalog.servers, credentials.secrets)
     for name, reason in left_out.items():
         if sources.servers.servers[name].is_off:

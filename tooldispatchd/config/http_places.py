@@ -17,6 +17,7 @@ from tooldispatchd.catalog.names import nearest
 from tooldispatchd.catalog.problems import Problem
 from tooldispatchd.catalog.profiles import DEFAULT_PROFILE
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind, parse_places
+from tooldispatchd.installation import needs
 
 # By their names here, as tokens may go there without TLS.
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -99,7 +100,7 @@ def _problems(place: ListenAddress, catalog: Catalog) -> Iterator[Problem]:
 def _auth_problems(place: ListenAddress, name: str, catalog: Catalog) -> Iterator[Problem]:
     servers = catalog.config.http_auth
     if find_spec("jwt") is None or find_spec("cryptography") is None:
-        yield Problem((), 'auth needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"')
+        yield Problem((), f"auth {needs('oauth')}")
     if name not in servers:
         yield Problem((), "unknown authorization server: no table of http_auth", nearest=nearest(name, servers))
         return

@@ -15,6 +15,7 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.enforcement import MEANS, Enforceable, programs
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import McpSpec, ProcessSpec, ProfileSpec, ToolSpec
+from tooldispatchd.catalog.workspaces import VARIABLES, segments
 from tooldispatchd.children.abilities import AbilitiesError, read_abilities
 
 # What a program can be bounded by, and what it can be shut in from.
@@ -39,6 +40,7 @@ def absences(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[tuple[str
 
 def _absent_of(spec: McpSpec | ToolSpec | ProcessSpec | ProfileSpec, path: str) -> Iterator[str]:
     if isinstance(spec, ProfileSpec):
+        yield from _no_parent(spec)
         # Past `configuration` all of them are URIs (RFC 8089).
         roots = {f"roots[{index}]": root for index, root in enumerate(spec.roots) if root != WORKSPACE}
         directories = {key: unquote(root[len("file://") :]) for key, root in roots.items()}
@@ -83,6 +85,14 @@ def find_program(program: str, directory: str, path: str, mode: int = os.F_OK | 
     name = str(Path(directory).absolute() / program) if "/" in program else program
     entries = (str(Path(directory) / entry) for entry in path.split(os.pathsep))
     return shutil.which(name, mode, os.pathsep.join(entries))
+
+
+def _no_parent(profile: ProfileSpec) -> Iterator[str]:
+    """The directory that a workspace is made in, where that is missing."""
+    above = None if profile.workspace is None else segments(profile.workspace, dict.fromkeys(VARIABLES))[0]
+    if above is not None and not Path(above).is_dir():
+        made = "make = true makes only what is below it" if profile.make else "no session opens without it"
+        yield f"workspace: there is no directory {above}; {made}"
 
 
 def _no_program(program: str, directory: str, path: str) -> list[str]:

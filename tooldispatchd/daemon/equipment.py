@@ -38,6 +38,7 @@ from tooldispatchd.children.launchers import open_launchers
 from tooldispatchd.children.leaves import Leaves, LeavesError, delegated, open_leaves
 from tooldispatchd.children.removal import LOCK, remove_tree
 from tooldispatchd.children.scratch import open_scratches
+from tooldispatchd.installation import needs
 from tooldispatchd.privatefiles import create_private
 
 SCRATCHES: Final = "tooldispatchd-scratch-"
@@ -212,7 +213,7 @@ def _open_traces(setup: Setup) -> AbstractContextManager[Step]:
     try:
         from tooldispatchd.agent.steps.traces import open_traces  # noqa: PLC0415  # a wing, of an extra
     except ImportError as error:
-        raise EquipmentError('[traces] needs more: pip install "tooldispatchd[otel]"') from error
+        raise EquipmentError(f"[traces] {needs('otel')}") from error
     return open_traces(setup.catalog.config.traces, setup.log)
 
 

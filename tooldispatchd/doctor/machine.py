@@ -18,6 +18,7 @@ from tooldispatchd.config.configuration import Loaded
 from tooldispatchd.config.machine import BOUNDS, SHUT_IN, cgroup_lacks
 from tooldispatchd.doctor.diagnosis import Diagnosis, Health
 from tooldispatchd.doctor.examiner import Examiner, aside
+from tooldispatchd.installation import PACKAGE, install_words
 
 OLDEST_LINUX: Final = (5, 4)
 # Modules of the toolbox that need nothing but what every installation has (docs/toolbox.md).
@@ -27,7 +28,6 @@ OWN_DESCRIPTORS: Final = 192
 PER_SERVER: Final = 6
 OWN_PROCESSES: Final = 8
 PER_PROCESS: Final = 2
-PACKAGE: Final = "tooldispatchd"
 _TOOLBOX: Final = f"{PACKAGE}.toolbox."
 _EXTRA: Final = re.compile(r"^([A-Za-z0-9._-]+).*extra == ['\"](\w+)['\"]")
 # Linux's kernel.inotify: so few instances are used up by an editor.
@@ -68,7 +68,7 @@ def _examine_versions() -> Diagnosis:
         return _of("versions", said, Health.WRONG, "Linux 5.4 or newer is needed")
     lacking = [name for name in _required(None) if _version(name) is None]
     if lacking:
-        return _of("versions", f"packages are missing: {', '.join(lacking)}", Health.WRONG, f"pip install {PACKAGE}")
+        return _of("versions", f"packages are missing: {', '.join(lacking)}", Health.WRONG, install_words(None))
     return _of("versions", said)
 
 
@@ -94,7 +94,7 @@ def _examine_extras(wanted: dict[str, str]) -> Diagnosis:
         lacking = [name for name in _required(extra) if _version(name) is None]
         if lacking:
             said = f"{table} needs the extra {extra}, of which these are missing: {', '.join(lacking)}"
-            return _of("extras", said, Health.WRONG, f'pip install "{PACKAGE}[{extra}]"')
+            return _of("extras", said, Health.WRONG, install_words(extra))
     return _of("extras", f"complete: {', '.join(wanted)}" if wanted else "none is needed")
 
 

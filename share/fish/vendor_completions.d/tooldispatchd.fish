@@ -251,6 +251,7 @@ complete -c tooldispatchd -n '_shtab_tooldispatchd_using openapi' -l paths -x -d
 complete -c tooldispatchd -n '_shtab_tooldispatchd_using openapi' -l methods -xka "GET HEAD OPTIONS QUERY POST PUT PATCH DELETE" -d 'only these methods'
 complete -c tooldispatchd -n '_shtab_tooldispatchd_using; and test $_shtab_tooldispatchd_npos -eq 0' -a init -d 'Write an example configuration that explains every key and works as it stands.'
 complete -c tooldispatchd -n '_shtab_tooldispatchd_using init' -s h -l help -d 'show this help message and exit'
+complete -c tooldispatchd -n '_shtab_tooldispatchd_using init' -l minimal -d 'write a short one to keep: one program, one function, one server'
 complete -c tooldispatchd -n '_shtab_tooldispatchd_using init' -l coding-agent -d 'write a configuration for coding agents: files, a shell and a clock, shut in to one directory'
 complete -c tooldispatchd -n '_shtab_tooldispatchd_using init' -l force -d 'overwrite the file if there is one'
 complete -c tooldispatchd -n '_shtab_tooldispatchd_using init; and test $_shtab_tooldispatchd_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the file to write, - for standard output (default: ./tooldispatchd.toml)'

@@ -77,8 +77,10 @@ def find_workspace(
     try:
         return _enter(above, below, profile)
     except OSError as error:
-        why = error.strerror or str(error)
-        if error.errno == errno.ENOENT and not profile.makes_workspace:
+        why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+        if error.errno == errno.ENOENT and error.filename == above:
+            why += " (make = true makes only what is below it)"
+        elif error.errno == errno.ENOENT and not profile.makes_workspace:
             why += " (with make = true in its profile it is made)"
         return Fault(Code.NOT_ALLOWED, _CANNOT + why)
 
@@ -134,9 +136,10 @@ def _placed(fd: int) -> Workspace:
 
 def _enter(above: str, below: list[str], profile: Profile) -> Workspace:
     """Look at each segment below a directory that is there, and make what is missing where that is asked; OSError."""
-    fd = os.open(above, os.O_RDONLY | _DIRECTORY)
+    fd, reached = os.open(above, os.O_RDONLY | _DIRECTORY), above
     try:
         for name in below:
+            reached = f"{reached.rstrip('/')}/{name}"
             is_new = profile.makes_workspace and _is_made(name, fd)
             following = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | _DIRECTORY, dir_fd=fd)
             os.close(fd)
@@ -146,6 +149,9 @@ def _enter(above: str, below: list[str], profile: Profile) -> Workspace:
                 owner = owner_of(profile.confinement.user, profile.confinement.group)
                 os.fchown(fd, -1 if owner.uid is None else owner.uid, -1 if owner.gid is None else owner.gid)
         return _placed(fd)
+    except OSError as error:
+        error.filename = reached  # of the whole path, where the kernel was told its last segment
+        raise
     finally:
         os.close(fd)
 

@@ -2,9 +2,6 @@
 
 from tooldispatchd.http.errors import WireError
 
-# Follows the name of a feature that signs or encrypts.
-NEEDS_EXTRA = 'needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'
-
 
 class AuthorizationError(WireError):
     """A request cannot be authorised, and nothing of it was begun; `why` follows the server's name.

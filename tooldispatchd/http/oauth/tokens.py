@@ -25,7 +25,8 @@ import msgspec
 import trio
 
 from tooldispatchd.catalog.statedirectory import find_state_directory
-from tooldispatchd.http.oauth.refusals import NEEDS_EXTRA, AuthorizationError
+from tooldispatchd.http.oauth.refusals import AuthorizationError
+from tooldispatchd.installation import needs
 from tooldispatchd.privatefiles import open_private, replace_private
 
 # A registration and two metadata documents of 64 KiB each, which is what the flow reads at most, and the tokens.
@@ -232,7 +233,7 @@ class Seal:
             # It costs 30 ms, and without a key nobody needs it.
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
         except ModuleNotFoundError:
-            raise SealError(f"the credential {CREDENTIAL} {NEEDS_EXTRA}") from None
+            raise SealError(f"the credential {CREDENTIAL} {needs('oauth')}") from None
         if len(secret) < MIN_KEY_BYTES:
             raise SealError(f"the credential {CREDENTIAL} is shorter than {MIN_KEY_BYTES} bytes")
         self._cipher = AESGCM(hashlib.sha256(secret).digest())

@@ -15,6 +15,7 @@ from tests.servers.authorization_server import OAuthServer, serving
 from tooldispatchd.http.oauth.refusals import AuthorizationError
 from tooldispatchd.http.reach import OAuth
 from tooldispatchd.http.wire import HttpWire
+from tooldispatchd.installation import needs
 
 
 async def test_a_client_with_a_secret_gets_a_token_at_the_first_request(tmp_path: Path) -> None:
@@ -278,5 +279,5 @@ async def test_without_the_extra_a_client_with_a_key_is_told_of_it(
     async with serving(server), daemon.wire(server, oauth) as wire:
         with pytest.raises(AuthorizationError) as caught:
             await call(wire)
-    assert caught.value.why == 'private_key_jwt needs tooldispatchd[oauth]: pip install "tooldispatchd[oauth]"'
+    assert caught.value.why == f"private_key_jwt {needs('oauth')}"
     assert not server.asked("/token")

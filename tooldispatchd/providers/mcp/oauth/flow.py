@@ -21,10 +21,11 @@ from tooldispatchd.http.errors import PrivateAddressError, UntrustedOriginError,
 from tooldispatchd.http.network import public_addresses
 from tooldispatchd.http.oauth.endpoint import OVER, EndpointAnswer, GivenToken, read_document, token_request
 from tooldispatchd.http.oauth.flows import FLOW_S, carry_through
-from tooldispatchd.http.oauth.refusals import NEEDS_EXTRA, AuthorizationError
+from tooldispatchd.http.oauth.refusals import AuthorizationError
 from tooldispatchd.http.places import is_literal, place
 from tooldispatchd.http.reach import OAuth
 from tooldispatchd.http.wire import Debug, Headers, HttpWire, to_nobody
+from tooldispatchd.installation import needs
 from tooldispatchd.providers.mcp.greeting import MODERN
 from tooldispatchd.providers.mcp.oauth.documents import (
     AuthorizationServer,
@@ -318,7 +319,7 @@ class OAuthFlow:
             # It comes with the extra, and brings a library of cryptography along.
             import jwt  # noqa: PLC0415
         except ModuleNotFoundError:
-            raise AuthorizationError(f"private_key_jwt {NEEDS_EXTRA}") from None
+            raise AuthorizationError(f"private_key_jwt {needs('oauth')}") from None
         name, key, algorithm = self._oauth.client_id, self._oauth.private_key or "", self._oauth.algorithm
         now = int(time.time())
         claims = {"iss": name, "sub": name, "aud": self._server.issuer, "iat": now, "exp": now + ASSERTION_S}

@@ -10,9 +10,7 @@ from tests.daemon.spawned import without_places
 
 
 @pytest.mark.parametrize("words", [(), ("--listen", "unix:/nosuch/place/d.sock")])
-def test_a_standing_place_that_may_not_be_used_is_told_with_one_that_may(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_a_standing_place_that_cannot_be_used_is_told_with_one_that_can(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "tooldispatchd.toml").write_text('[tools.echo]\ntype = "string -> string"\ninline = "id"\n')
     environ = without_places() | {"TOOLDISPATCHD_SOCKET": "/nosuch/place/d.sock"}
     config = ("--config", str(tmp_path / "tooldispatchd.toml"))

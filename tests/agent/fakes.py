@@ -279,6 +279,8 @@ async def open_runtime(
                 setup = Setup(catalog, log, uid=1000)
                 # What runs on a clock of its own must not wait for processes.
                 checking = Checking(checkers)
+                front = Front(timer, log, out_buffer_bytes=OUT_BUFFER_BYTES, stalled_s=10)
+                background.start_soon(front.run)
                 services = Services(
                     setup,
                     timer=timer,
@@ -287,11 +289,10 @@ async def open_runtime(
                     checking=checking,
                     audit=audit,
                     make_spool=None if spool is None else lambda: spool,
+                    front=front,
                 )
                 if any(name in catalog.profiles for name in catalog.processes):
-                    # Agents that may call tools have channels, for which there must be a front.
-                    front = Front(timer, log, out_buffer_bytes=OUT_BUFFER_BYTES, stalled_s=10)
-                    background.start_soon(front.run)
+                    # Agents that may call tools have channels.
                     services.lender = SubAgents(front)
                 runtime = Runtime(setup, services, DaemonState(setup, cores=2, uid=1000))
                 if plans:

@@ -47,6 +47,7 @@ from tooldispatchd.checkers.pool import CHECKERS, Checkers
 from tooldispatchd.children.family import Family
 from tooldispatchd.front.timer import Timer
 from tooldispatchd.providers.mcp.link import AccountTokens
+from tooldispatchd.providers.mcp.stdio import PipeWatch
 from tooldispatchd.wire.faults import Fault
 
 
@@ -135,12 +136,14 @@ class Services:
         audit: AuditSink | None = None,
         make_spool: MakeDirectory | None = None,
         steps: tuple[Step, ...] = (),
+        front: PipeWatch | None = None,
     ) -> None:
         self.timer: Final = timer
         self.home: Final = home
         self.family: Final = family
         self.programs: Final = Programs(family)
         self.lender: Lender | None = None
+        self.front: Final = front
         self.python: PythonPlanner | None = None
         self.rest: RestPlanner | None = None
         self.accounts: AccountTokens | None = None

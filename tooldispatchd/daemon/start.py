@@ -198,5 +198,6 @@ def _runtime(ground: _Ground, front: Front, home: trio.Nursery, memory: Memory) 
         audit=equipment.audit,
         make_spool=equipment.make_spool,
         steps=equipment.steps,
+        front=front,
     )
     return Runtime(setup, services, DaemonState(setup, cores=os.cpu_count() or 1, uid=os.geteuid(), memory=memory))

@@ -18,6 +18,8 @@ from tooldispatchd.calls.outcome import Answer, Outcome, Update
 from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.checkers.pool import CHECKERS, Checkers, Running
 from tooldispatchd.children.family import open_family
+from tooldispatchd.front.front import Front
+from tooldispatchd.front.timer import Timer
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.keeper import ServerHandle
@@ -63,6 +65,10 @@ class Log:
 
     def error(self, event: str, **fields: object) -> None:
         self.said.append((event, fields))
+
+    def incident(self, event: str, error: Exception) -> str:
+        self.said.append((event, {"error": error}))
+        return "7"
 
 
 class Waiting:
@@ -182,13 +188,15 @@ def plain(content: str | QuotedText) -> str:
 async def connecting(server: Server, running: Running | None = None) -> AsyncIterator[Session]:
     """A session whose connection has begun to open; closed at the end, and then gone; with these checkers."""
     session = Session()
-    async with open_family() as family:
+    async with open_family() as family, trio.open_nursery() as background:
         checkers = Checkers(family, FairLimiter(CHECKERS))
+        front = Front(Timer(session.log), session.log, out_buffer_bytes=1_000_000, stalled_s=10)
+        background.start_soon(front.run)
         async with trio.open_nursery() as nursery:
             session.connection = Connection(
                 server,
                 share=SHARE,
-                way=StdioWay(server, family),
+                way=StdioWay(server, family, watch=front),
                 eras=Eras(),
                 opening=trio.CapacityLimiter(1),
                 checkers=running or checkers,
@@ -198,6 +206,7 @@ async def connecting(server: Server, running: Running | None = None) -> AsyncIte
             nursery.start_soon(session.own)
             yield session
             session.connection.close()
+        background.cancel_scope.cancel()
         await checkers.close()
     assert session.settled == 1
     assert session.connection.state is ConnectionState.CLOSED

@@ -39,6 +39,12 @@ class Inbox:
     async def take_chunk(self, chunk: bytes) -> None:
         raise AssertionError(chunk)
 
+    def take_now(self, chunk: bytes) -> bool:
+        raise AssertionError(chunk)
+
+    async def take_rest(self) -> None:
+        """There is none."""
+
     async def take(self, message: bytes | msgspec.Raw, number: int | None = None) -> None:
         self.messages.append(bytes(message))
         read = read_message(message)

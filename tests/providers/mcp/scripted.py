@@ -8,8 +8,7 @@ import msgspec
 import trio
 
 from tooldispatchd.providers.mcp.dialects import Dialect
-from tooldispatchd.providers.mcp.http.tasks import Bell
-from tooldispatchd.providers.mcp.link import Inbox, LinkError
+from tooldispatchd.providers.mcp.link import Bell, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing
 
 OBJECT = {"type": "object"}
@@ -53,6 +52,7 @@ class ScriptedLink:
 
     def __init__(self, server: ScriptedServer, inbox: Inbox) -> None:
         self.dialect: Dialect | None = None
+        self.is_read_beside = False
         self.calls: list[dict[str, Any]] = []
         self.said: list[str] = []
         self.is_closed = False

@@ -22,8 +22,10 @@ from tests.providers.mcp.connecting import (
 )
 from tests.providers.mcp.linking import SHARE
 from tooldispatchd.calls.connection import ConnectionState
+from tooldispatchd.calls.outcome import Outcome
 from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.children.family import open_family
+from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Server
@@ -372,3 +374,19 @@ async def test_cancelling_the_owner_leaves_nothing(mode: str) -> None:
         nursery.cancel_scope.cancel()
     assert session.settled == 1
     assert session.connection.state is ConnectionState.CLOSED
+
+
+async def test_a_defect_in_what_an_answer_leads_to_ends_the_connection_and_leaves_nothing() -> None:
+    async with settled(misbehaving("echo")) as session:
+        tool = next(iter(session.connection.offer.tools.values()))
+
+        def fail(_outcome: Outcome) -> None:
+            raise ZeroDivisionError
+
+        assert isinstance(begin(session.connection, tool, b"{}", fail), PendingCall)
+        session.connection.flush()
+        ended = await session.end()
+        assert ended["reason"] == "internal error, incident 7"
+        assert [type(fields["error"]) for event, fields in session.log.said if event == "channel failed"] == [
+            ZeroDivisionError
+        ]

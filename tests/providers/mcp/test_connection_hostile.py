@@ -18,8 +18,7 @@ from tooldispatchd.checkers.pool import IN_PLACE
 from tooldispatchd.providers.mcp.answers import PendingCall
 from tooldispatchd.providers.mcp.connection import Connection
 from tooldispatchd.providers.mcp.dialects import Dialect
-from tooldispatchd.providers.mcp.http.tasks import Bell
-from tooldispatchd.providers.mcp.link import Inbox
+from tooldispatchd.providers.mcp.link import Bell, Inbox
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.server import Result
@@ -76,6 +75,7 @@ class Stream:
 class StreamLink:
     def __init__(self, way: Stream, inbox: Inbox) -> None:
         self.dialect: Dialect | None = None
+        self.is_read_beside = True
         self.stderr_tail = ""
         self.pid: int | None = None
         self.ended: dict[str, object] = {}

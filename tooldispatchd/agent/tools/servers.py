@@ -494,7 +494,7 @@ def open_keeper(
     def connect(changed: Callable[[], None]) -> Connection:
         return Connection(
             server,
-            way=way_to(server, services.family, services.accounts, house, place),
+            way=way_to(server, services.family, services.accounts, house=house, place=place, watch=services.front),
             eras=services.sharing.eras,
             unavailable=state.unavailable,
             opening=services.opening.of(turns),

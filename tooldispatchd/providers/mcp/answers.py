@@ -6,6 +6,7 @@ The server's own requests and notifications go to `ServerRequests`.
 """
 
 import math
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -126,8 +127,10 @@ class Answers:
         "_asked",
         "_changed",
         "_cutter",
+        "_ended",
         "_half",
         "_last_stray_at",
+        "_lines",
         "_log",
         "_long_may_answer",
         "_more",
@@ -175,6 +178,9 @@ class Answers:
         self._log = log
         self._cutter = LineCutter(server.max_line_bytes)
         self._half = Holding(share)  # of a line whose end has not come
+        # Those that have come and wait for a turn of the loop; and the end of a line over the bound among them.
+        self._lines: deque[bytes | bytearray | LongLine] = deque()
+        self._ended = b""
         self.due = math.inf
         self._next = -math.inf
         self._changed: set[int] = set()
@@ -186,44 +192,75 @@ class Answers:
         Runs without a turn of the loop unless a large line is there, or very many. Raises `LinkError` where there is no
         room for more of a line.
         """
-        lines = self._cutter.cut(chunk)
-        ended = self._cutter.ended
-        for count, line in enumerate(lines, 1):
+        if not self.take_now(chunk):
+            await self.take_rest()
+
+    def take_now(self, chunk: bytes = b"") -> bool:
+        """As `take_chunk`, without a turn of the loop; false where `take_rest` is to go on."""
+        lines = self._lines
+        if chunk:
+            lines.extend(self._cutter.cut(chunk))
+            self._ended = self._cutter.ended
+        left = MESSAGES_PER_TURN
+        while lines and left:
+            line = lines[0]
+            if type(line) is LongLine:
+                self._skip_long(line)
+            elif not (is_light(line, ACCEPT) and self._take_light(line)):  # type: ignore[arg-type]  # it is none
+                break
+            lines.popleft()
+            left -= 1
+        if not lines:
+            self._end_chunk()
+        self._taken()
+        return not lines
+
+    async def take_rest(self) -> None:
+        """Deal with the lines that `take_now` has left."""
+        while self._lines:
+            line = self._lines.popleft()
             if isinstance(line, LongLine):
-                self.skipped += 1
-                # The number of a server's own request is no number of ours.
-                self._long_may_answer = b'"method"' not in line.head
-                if (number := peek_number(line.head)) is not None:
-                    self._fail(number, too_large(self._server))
+                self._skip_long(line)
             elif is_light(line, ACCEPT):
-                await self._take_light(line)
+                await self._take_slowly(line)
             else:
                 try:
                     await self._take_heavy(line)
                 finally:
                     self.share.let_go(line)
-            if count % MESSAGES_PER_TURN == 0:
-                await self._turn()
+            await trio.lowlevel.checkpoint()
+            self.take_now()
+        self._taken()
+
+    def _skip_long(self, line: LongLine) -> None:
+        self.skipped += 1
+        # The number of a server's own request is no number of ours.
+        self._long_may_answer = b'"method"' not in line.head
+        if (number := peek_number(line.head)) is not None:
+            self._fail(number, too_large(self._server))
+
+    def _end_chunk(self) -> None:
+        ended, self._ended = self._ended, b""
         # Of a line over the bound many servers write at its end which request it answers.
         if ended and self._long_may_answer and (number := peek_last_number(ended)) is not None:
             self._fail(number, too_large(self._server))
         # Only now: a line was held until it had been dealt with.
         if self._cutter.held != self._half.held and not self._half.resize(self._cutter.held):
             raise LinkError(NO_ROOM, self.share.fault.extras)
-        self._taken()
 
     def renew(self) -> None:
         """Begin a new stream of lines: drop half a line that the earlier one left."""
         self._cutter = LineCutter(self._server.max_line_bytes)
+        self._lines.clear()
         self._half.resize(0)
 
     async def take(self, text: bytes | Raw, number: int | None = None) -> None:
         """Deal with one whole message, or a batch; its owner lets go of it afterwards, also where this is cancelled."""
         text = without_mark(text) or text
-        if is_light(text, ACCEPT):
-            await self._take_light(text, number)
-        else:
+        if not is_light(text, ACCEPT):
             await self._take_heavy(text)
+        elif not self._take_light(text, number):
+            await self._take_slowly(text, number)
         self._taken()
 
     def take_message(self, message: Incoming) -> None:
@@ -243,16 +280,26 @@ class Answers:
         """Log what happens on the link's way."""
         self._log.debug(event, server=self._server.name, **fields)
 
-    async def _take_light(self, text: bytes | bytearray | Raw, asked: int | None = None) -> None:
+    def _take_light(self, text: bytes | bytearray | Raw, asked: int | None = None) -> bool:
+        """Deal with one message; false for what `_take_slowly` is to deal with."""
         message = read_message(text)
         if message is not None:
             self.has_heard = True
             if self._server.traced:
                 log_message(self._log, "message received", message, len(text))
-            if not self._take_message(message, asked):
-                await self._take_heavy(text, is_traced=True)
-            return
+            return self._take_message(message, asked)
         line = bytes(text)
+        if line.lstrip().startswith(b"["):
+            return False
+        self._skip_stray(line)
+        return True
+
+    async def _take_slowly(self, text: bytes | bytearray | Raw, asked: int | None = None) -> None:
+        """Deal with a light text that `_take_light` cannot: a batch, or an answer that a checker must look at."""
+        line = bytes(text)
+        if not line.lstrip().startswith(b"["):
+            await self._take_heavy(text, is_traced=True)
+            return
         batch = split_batch(line)
         if batch is None:
             self._skip_stray(line)

@@ -429,7 +429,7 @@ class Connection:
             answers.has_completed = False
             self._batch_done()
         # Without tasks of the link's own this is the owner's turn, which ends by itself.
-        if self._nursery is not None and (answers.has_replied or self._asked.wants_list or self._due() < self._until):
+        if self.link.is_read_beside and (answers.has_replied or self._asked.wants_list or self._due() < self._until):
             answers.has_replied = False
             self._wake()
         if self._has_queued:

@@ -8,6 +8,7 @@ A link knows bytes and framing, nothing of tools. The connection's owner is the 
 `turn` and closes it; whatever other tasks a link needs live in the nursery that it was made with.
 """
 
+import math
 from collections.abc import Hashable
 from typing import Final, Protocol
 from urllib.parse import urlsplit
@@ -57,6 +58,12 @@ class Inbox(Hashable, Protocol):
     async def take_chunk(self, chunk: bytes) -> None:
         """Bytes of a stream of lines, cut anywhere."""
 
+    def take_now(self, chunk: bytes) -> bool:
+        """As `take_chunk`, as far as no turn of the loop is needed; false where `take_rest` is to go on."""
+
+    async def take_rest(self) -> None:
+        """Deal with what `take_now` has left, if it has left anything."""
+
     async def take(self, message: bytes | msgspec.Raw, number: int | None = None) -> None:
         """One whole JSON message (or batch), as it came: in the response to request `number`, where it has one."""
 
@@ -76,11 +83,48 @@ class Inbox(Hashable, Protocol):
         """Log a step of the transport at debug; never the content of a message, or a URL beyond its origin."""
 
 
+class Bell:
+    """Wakes one waiting task. A loss stays: the first one counts, and each later `wait` raises it."""
+
+    __slots__ = ("_event", "_loss")
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+        self._loss: tuple[str, dict[str, object]] | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        return self._loss is not None
+
+    def ring(self) -> None:
+        """Let `wait` return: the one that waits now, or else the next."""
+        self._event.set()
+
+    def lose(self, why: str, extras: dict[str, object] | None = None) -> None:
+        """The server is gone: `wait` raises that as a `LinkError`."""
+        if self._loss is None:
+            self._loss = why, extras or {}
+        self._event.set()
+
+    async def wait(self, until: float) -> None:
+        """Wait for `ring`, or for the time `until`. Raises `LinkError` once the server is gone."""
+        if not self.is_lost:
+            with trio.move_on_at(until) if until < math.inf else trio.CancelScope():
+                await self._event.wait()
+            self._event = trio.Event()
+        if self._loss is not None:
+            why, extras = self._loss
+            # A new one each time: an exception that is raised again keeps what it was raised through before.
+            raise LinkError(why, extras)
+
+
 class Link(Protocol):
     """One connection of the transport to a server, from `open` to `close`; never used again after that."""
 
     dialect: Dialect | None
     """The dialect that is spoken, for the headers of messages; the handshake sets it before each of its own."""
+    is_read_beside: bool
+    """Whether what the server says is dealt with beside the owner's turns, who is to be woken then."""
 
     async def open(self) -> None:
         """Spawn or connect. Raises `LinkError`. The caller bounds it."""

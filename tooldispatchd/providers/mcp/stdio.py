@@ -3,9 +3,11 @@
 open ── spawn ──▶ turn … turn ──the server ends──▶ LinkError      what it had said is taken first
                     └──────────── close ─────────▶ stopped, reaped
 
-Its pipes and its pidfd stand behind one epoll set, which the connection's one task waits for: with a task for each
-descriptor an idle connection costs three times as much. Writing never waits: what the pipe does not take stays queued
-and goes out as the pipe drains; a line is never cut short while the pipe lives.
+Its pipes and its pidfd stand behind one epoll set, and that stands in the front's: what a server says is mostly dealt
+with in the front's turn, with all that is ready then. All else (its end, its errors, what takes a checker) is its
+owner's task's, which waits for that: a turn of a task for each answer costs as much as the rest of a call. Writing
+never waits: what the pipe does not take stays queued and goes out as the pipe drains; a line is never cut short while
+the pipe lives.
 """
 
 import select
@@ -21,7 +23,7 @@ from tooldispatchd.children.procstat import ProcessorTime, processor_time
 from tooldispatchd.children.spawn import KILL_S, Child, Exit, SpawnError
 from tooldispatchd.children.tail import Tail
 from tooldispatchd.providers.mcp.dialects import Dialect
-from tooldispatchd.providers.mcp.link import MAX_QUEUED_BYTES, Inbox, LinkError
+from tooldispatchd.providers.mcp.link import MAX_QUEUED_BYTES, Bell, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Outgoing
 from tooldispatchd.providers.mcp.server import Server
 from tooldispatchd.wire.backlog import Backlog
@@ -44,6 +46,14 @@ class Housing(Protocol):
 
     async def clear(self) -> None:
         """Leave nothing of it, when the child is dead or was never started. Bounds itself."""
+
+
+class PipeWatch(Protocol):
+    """`Front`, as a link uses it."""
+
+    def watch(self, fd: int, interest: int, ready: Callable[[int], None], *, owner: "StdioLink") -> None: ...
+    def change(self, fd: int, interest: int) -> None: ...
+    def forget(self, fd: int) -> None: ...
 
 
 class ChildPlace(Protocol):
@@ -139,20 +149,24 @@ class StdioWay:
         self,
         server: Server,
         family: Family,
+        *,
         house: Callable[[], Housing] | None = None,
         place: Callable[[], ChildPlace] | None = None,
+        watch: PipeWatch | None = None,
     ) -> None:
         self.origin: Hashable = (server.argv, server.cwd)
         self.close_s = server.polite_s + server.term_s + KILL_S + (0 if house is None else CLEAR_S)
         self._house = house
         self._place = place
+        self._watch = watch
         self._server = server
         self._family = family
 
     def link(self, inbox: Inbox, nursery: trio.Nursery | None) -> "StdioLink":  # noqa: ARG002  # it needs no tasks
         """A new link, not yet opened."""
         housing = None if self._house is None else self._house()
-        return StdioLink(self._server, self._family, inbox, housing, None if self._place is None else self._place())
+        place = None if self._place is None else self._place()
+        return StdioLink(self._server, self._family, inbox, housing=housing, place=place, watch=self._watch)
 
     def older(self) -> None:
         """There is no other way to speak to a child."""
@@ -162,16 +176,28 @@ class StdioWay:
 class StdioLink:
     """One run of the server's command."""
 
-    __slots__ = ("_child", "_exit", "_family", "_housing", "_inbox", "_pipes", "_place", "_server", "_tail", "dialect")
+    # fmt: off
+    __slots__ = (
+        "_bell", "_child", "_exit", "_family", "_housing", "_inbox", "_is_shut", "_pipes", "_place", "_server", "_tail",
+        "_watch", "dialect", "is_read_beside",
+    )
+    # fmt: on
 
     def __init__(
         self,
         server: Server,
         family: Family,
         inbox: Inbox,
+        *,
         housing: Housing | None = None,
         place: ChildPlace | None = None,
+        watch: PipeWatch | None = None,
     ) -> None:
+        self.is_read_beside = watch is not None
+        self._watch = watch
+        # For the owner, where something is not dealt with in the front's turn; the end of the output is noted.
+        self._bell = Bell()
+        self._is_shut = False
         self.dialect: Dialect | None = None
         self._server = server
         self._family = family
@@ -195,6 +221,8 @@ class StdioLink:
             else:
                 self._child = await self._housing.start(server.argv, server.env)
             self._pipes = Pipes(self._child, self._inbox.share)
+            if self._watch is not None:
+                self._watch.watch(self._pipes.fileno(), select.EPOLLIN, self._look, owner=self)
         except SpawnError as error:
             raise LinkError(f"{error.argv0} cannot be started: {error.why}") from error
         except OSError as error:
@@ -217,8 +245,12 @@ class StdioLink:
         child, pipes = self._child, self._pipes
         assert child is not None
         assert pipes is not None
-        ended: str | None = None
-        await pipes.wait(until)
+        if self._watch is None:
+            await pipes.wait(until)
+        else:
+            await self._bell.wait(until)
+            await self._inbox.take_rest()
+        ended = "it closed its output" if self._is_shut else None
         for fd, events in pipes.ready().items():
             if fd == child.stdout:
                 chunk = pipes.read(fd)
@@ -237,6 +269,33 @@ class StdioLink:
                 pipes.flush()
         if ended is not None:
             await self._bury(child, pipes, ended)
+        if self._watch is not None:
+            self._watch.change(pipes.fileno(), select.EPOLLIN)
+
+    def _look(self, _mask: int) -> None:
+        """Take what the server has said where that is all; leave the rest to the owner, and read nothing meanwhile."""
+        child, pipes, watch = self._child, self._pipes, self._watch
+        assert child is not None
+        assert pipes is not None
+        assert watch is not None
+        ready = pipes.ready()
+        if not ready:
+            return
+        if len(ready) == 1 and child.stdout in ready and (chunk := pipes.read(child.stdout)) is not None:
+            self._is_shut = not chunk
+            try:
+                if chunk and self._inbox.take_now(chunk):
+                    return
+            except LinkError as error:
+                self._bell.lose(error.why, error.extras)
+        # It may be closed by what was said.
+        if self._pipes is not None:
+            watch.change(pipes.fileno(), 0)
+        self._bell.ring()
+
+    def abort(self, why: str) -> None:
+        """End the link after a defect in what was done with what the server said."""
+        self._bell.lose(why)
 
     async def _bury(self, child: Child, pipes: Pipes, ended: str) -> None:
         """Take what a server that is ending has still said, then give it up."""
@@ -263,7 +322,8 @@ class StdioLink:
         raise LinkError(f"{why}: it passed {passed[1]}", {"limit": passed[0]})
 
     def wake(self) -> None:
-        """Whatever is to be noticed came in the owner's own turn."""
+        """Let the owner look, who has no need of it where all comes in its own turn."""
+        self._bell.ring()
 
     def give_up(self, number: int) -> bool:  # noqa: ARG002  # one pipe carries all requests
         """Nothing here belongs to one request alone."""
@@ -278,6 +338,8 @@ class StdioLink:
         """Stop the server with all that it started, and reap it; `Child.stop` cannot be cut short and is bounded."""
         child, pipes = self._child, self._pipes
         self._child = None
+        if self._watch is not None and pipes is not None:
+            self._watch.forget(pipes.fileno())
         try:
             if child is not None and self._exit is None:
                 async with trio.open_nursery() as nursery:

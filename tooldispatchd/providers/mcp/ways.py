@@ -11,22 +11,26 @@ from tooldispatchd.children.family import Family
 from tooldispatchd.http.reach import Reach
 from tooldispatchd.providers.mcp.link import Authorizers, Transport
 from tooldispatchd.providers.mcp.server import Server
-from tooldispatchd.providers.mcp.stdio import ChildPlace, Housing, StdioWay
+from tooldispatchd.providers.mcp.stdio import ChildPlace, Housing, PipeWatch, StdioWay
 
 
 def way_to(
     server: Server,
     family: Family,
     authorizers: Authorizers | None = None,
+    *,
     house: Callable[[], Housing] | None = None,
     place: Callable[[], ChildPlace] | None = None,
+    watch: PipeWatch | None = None,
 ) -> Transport:
     """The way to `server`. Children are spawned in `family`, or by what `house` makes; tokens come of `authorizers`.
 
-    Each child takes a `place` first.
+    Each child takes a `place` first; their pipes are in the set of `watch`.
     """
     reach = server.reach
-    return StdioWay(server, family, house, place) if reach is None else url_way(server, reach, authorizers)
+    if reach is None:
+        return StdioWay(server, family, house=house, place=place, watch=watch)
+    return url_way(server, reach, authorizers)
 
 
 def url_way(server: Server, reach: Reach, authorizers: Authorizers | None = None) -> Transport:

@@ -9,7 +9,7 @@ from tooldispatchd.http.reach import Reach
 from tooldispatchd.http.wire import HttpWire
 from tooldispatchd.providers.mcp.http.posting import HttpPeer
 from tooldispatchd.providers.mcp.http.streamable import Listening
-from tooldispatchd.providers.mcp.http.tasks import Bell
+from tooldispatchd.providers.mcp.link import Bell
 
 
 async def listen(*handles: Handle) -> tuple[Inbox, Bell, list[Asked]]:

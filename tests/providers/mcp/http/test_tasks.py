@@ -4,8 +4,8 @@ import pytest
 import trio
 import trio.testing
 
-from tooldispatchd.providers.mcp.http.tasks import Bell, Tasks
-from tooldispatchd.providers.mcp.link import LinkError
+from tooldispatchd.providers.mcp.http.tasks import Tasks
+from tooldispatchd.providers.mcp.link import Bell, LinkError
 
 
 async def test_a_ring_before_the_wait_is_not_lost_and_counts_once(autojump_clock: trio.testing.MockClock) -> None:

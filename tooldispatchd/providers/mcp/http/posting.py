@@ -25,8 +25,8 @@ from tooldispatchd.http.errors import WireError, status_words
 from tooldispatchd.http.reply import HttpReply
 from tooldispatchd.http.wire import Authorizer, HttpWire
 from tooldispatchd.providers.mcp.dialects import Dialect
-from tooldispatchd.providers.mcp.http.tasks import Bell, TaskLink, Tasks
-from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, Inbox, LinkError
+from tooldispatchd.providers.mcp.http.tasks import TaskLink, Tasks
+from tooldispatchd.providers.mcp.link import MAX_NOTICES, MAX_QUEUED_BYTES, Bell, Inbox, LinkError
 from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, error_in, error_words, read_message
 from tooldispatchd.providers.mcp.server import Server, call_failed, too_large, unavailable
 

@@ -1,55 +1,19 @@
-"""The tasks of one link, and the bell by which they wake the connection's owner, which waits in `turn`.
+"""The tasks of one link, which wake the connection's owner by a bell.
 
-    Tasks.start ─▶ a task ── ring, lose ──▶ Bell ── wait ──▶ the owner
+    Tasks.start ─▶ a task ── ring, lose ──▶ Bell ── wait ──▶ the owner, in `turn`
 
 A connection may go through several links in one nursery, so that leaving the nursery cannot be what ends their tasks:
 `cancel`, then `ended`. A task here handles every failure of the network; what it raises is a defect, and ends the
 nursery.
 """
 
-import math
 from collections.abc import Awaitable, Callable
 
 import trio
 
 from tooldispatchd.providers.mcp.dialects import Dialect
-from tooldispatchd.providers.mcp.link import Inbox, LinkError
+from tooldispatchd.providers.mcp.link import Bell, Inbox
 from tooldispatchd.providers.mcp.server import Server
-
-
-class Bell:
-    """Wakes one waiting task. A loss stays: the first one counts, and each later `wait` raises it."""
-
-    __slots__ = ("_event", "_loss")
-
-    def __init__(self) -> None:
-        self._event = trio.Event()
-        self._loss: tuple[str, dict[str, object]] | None = None
-
-    @property
-    def is_lost(self) -> bool:
-        return self._loss is not None
-
-    def ring(self) -> None:
-        """Let `wait` return: the one that waits now, or else the next."""
-        self._event.set()
-
-    def lose(self, why: str, extras: dict[str, object] | None = None) -> None:
-        """The server is gone: `wait` raises that as a `LinkError`."""
-        if self._loss is None:
-            self._loss = why, extras or {}
-        self._event.set()
-
-    async def wait(self, until: float) -> None:
-        """Wait for `ring`, or for the time `until`. Raises `LinkError` once the server is gone."""
-        if not self.is_lost:
-            with trio.move_on_at(until) if until < math.inf else trio.CancelScope():
-                await self._event.wait()
-            self._event = trio.Event()
-        if self._loss is not None:
-            why, extras = self._loss
-            # A new one each time: an exception that is raised again keeps what it was raised through before.
-            raise LinkError(why, extras)
 
 
 class Tasks:
@@ -100,6 +64,7 @@ class TaskLink:
     def __init__(self, server: Server, inbox: Inbox, nursery: trio.Nursery) -> None:
         assert server.reach is not None
         self.dialect: Dialect | None = None
+        self.is_read_beside = True
         self._server = server
         self._reach = server.reach
         self._inbox = inbox

@@ -11,7 +11,6 @@ import msgspec
 import trio
 from msgspec import UNSET
 
-from tooldispatchd.agent.calls.beside import wanted_kind
 from tooldispatchd.agent.calls.call import Call, CallContext, Plan
 from tooldispatchd.agent.calls.sessionchannel import UpdateFilter
 from tooldispatchd.agent.faults import CANCELLED
@@ -212,12 +211,10 @@ class AgentCall(Call, eq=False, kw_only=True):
 
 def agent_call(calls: HoldingCalls, context: CallContext, body: ShortReq) -> AgentCall:
     """Make the call that an agent asks for."""
-    now, lineage, machine = trio.current_time(), context.lineage, calls.machine
+    now, lineage, asked = trio.current_time(), context.lineage, calls.machine.asked
     allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000
     if lineage.until < math.inf:
         allowed_s = min(allowed_s, max(0.0, lineage.until - now))
-    # An invalid traceparent is ignored, as the Recommendation says; and who was called goes on where it stands.
-    trace = body.traceparent
     call = AgentCall(
         now,
         allowed_s,
@@ -231,14 +228,17 @@ def agent_call(calls: HoldingCalls, context: CallContext, body: ShortReq) -> Age
         bytes_in=0 if body.input is UNSET else len(body.input),
         turn=body.turn,
         above=lineage.serves,
-        traceparent=trace if trace is not None and is_traceparent(trace) else lineage.traceparent,
-        asked_kind=wanted_kind(body, machine),
+        traceparent=lineage.traceparent,
+        asked_kind=asked.content if body.content is None else body.content,
     )
+    # An invalid one is ignored, as the Recommendation says; and who was called goes on where it stands.
+    if body.traceparent is not None and is_traceparent(body.traceparent):
+        call.traceparent = body.traceparent
     if body.has_bound:
         call.asked_room = room_of(body)
     else:
         call.is_roomy = context.is_roomy
-    has_details = machine.asked.details or context.keeps_details
+    has_details = asked.details or context.keeps_details
     if call.asked_kind is not None or has_details:
         call.wanted = Wanted(call.asked_kind or ContentKind.JSON, has_details)
     return call

@@ -207,7 +207,11 @@ class InFlight:
         self._machine.start(request)
         self._calls[body.id] = call
         if plan is not None and self._order is None:
-            self._admit(call, plan)
+            if plan.starts_agents or plan.in_background:
+                self._admit(call, plan)
+            else:
+                call.plan, call.queued_at = plan, call.started_at
+                self._go_on(call, AgentCall.advance)
             return
         has_order = self._order is not None and (plan is None or plan.takes_place)
         verdict = self._order.ask(call) if self._order is not None and has_order else OrderVerdict.START
@@ -474,8 +478,9 @@ class InFlight:
         finally:
             # Others wait for these places, also where the answer failed.
             call.leave_steps(outcome)
-            for each in () if self._order is None else self._order.leave(call):
-                context.starter.start(each)
+            if self._order is not None:
+                for each in self._order.leave(call):
+                    context.starter.start(each)
         if not self._machine.accepts:
             self._session.settle()
 

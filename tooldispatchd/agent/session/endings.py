@@ -65,13 +65,17 @@ def keep_ended(  # noqa: PLR0917  # called for each call that ends: a keyword co
     detail: str | None = None,
 ) -> None:
     """Count a call, and keep it among the latest; `detail` is the sentence of a fault."""
-    kind = provider = None
-    tally = state.tallies.none
-    if plan is not None:
+    if plan is None:
+        kind = provider = None
+        tally = state.tallies.none
+    else:
         kind, provider = plan.kind, plan.provider
-        tally = plan.tally = plan.tally or state.tallies.of(plan)
+        tally = plan.tally or state.tallies.of(plan)
+        plan.tally = tally
     word = tally.note(outcome, took_s)
-    caller = session.as_caller = session.as_caller or _caller(session)
+    caller = session.as_caller
+    if caller is None:
+        caller = session.as_caller = _caller(session)
     # Whatever its agent called it.
     state.recent.note((caller, call.id, call.name[:SHOWN_NAME], kind, provider, time(), took_s, word, detail))
 

@@ -281,7 +281,8 @@ class Connection:
         message = self.dialect.call(number, call.tool, call.arguments, meta=meta, answered=answered)
         # A large line holds its arguments, so that they are not kept twice.
         call.arguments = message.arguments
-        self._between.pop(call, None)
+        if self._between:
+            self._between.pop(call, None)
         self.send(message)
 
     def _more(self, call: PendingCall, required: InputRequired | None) -> None:

@@ -108,8 +108,7 @@ t.toml:1: agents."a\\u001b[31m": not a valid name
     "a whole number is asked for": (
         "[limits]\nin_flight = 3.0\nwaiting = true\nprocesses = 0\n",
         """\
-cannot use t.toml: 3 problems
-t.toml:2: limits.in_flight: Expected "int", got "float"
+cannot use t.toml: 2 problems
 t.toml:3: limits.waiting: wrong kind of value
     seen true; allowed: a whole number, at least 1 and at most 1000000
 t.toml:4: limits.processes: too small
@@ -202,10 +201,9 @@ memory = 1024
 sandbox = "bubble"
 """,
         """\
-cannot use t.toml: 3 problems
+cannot use t.toml: 2 problems
 t.toml:6: tools.a.cpu_s: too small
     seen 0; allowed: a whole number, at least 1 and at most 86400
-t.toml:9: tools.b.nice: only a tool with command or python has nice
 t.toml:13: agents.default.sandbox: no such choice
     seen "bubble"; allowed: "best-effort", "bubblewrap", "landlock", "required"; did you mean "bubblewrap"?""",
     ),
@@ -325,25 +323,13 @@ token = ["s3cret"]
 token_fil = "s3cret"
 """,
         """\
-cannot use t.toml: 13 problems
-t.toml:3: agents.a.token_env: "token" says already where the token is
-    seen "S3CRET"
-t.toml:5: agents.b.token_env: the environment has no such variable
-    seen "S3CRET"
-t.toml:6: agents.b.uid[1]: no such user
-    seen "s3-nobody"
-t.toml:6: agents.b.uid[2]: not a number of a user or a group
-    seen -1; allowed: a whole number, at least 0 and at most 4294967294
-t.toml:7: agents.b.gid: admits nobody
-    seen an array; allowed: a number or a name, or a list of them that is not empty
+cannot use t.toml: 7 problems
 t.toml:9: agents.c.token: the environment has no S3CRET
     seen a string; allowed: "${S3CRET:-default}"
 t.toml:10: agents.c.uid: wrong kind of value
     seen true; allowed: a number or a name, or a list of them
 t.toml:14: agents.d.jobs: wrong kind of value
     seen 1; allowed: true or false
-t.toml:16: agents.e.token: the token is empty
-    seen a string; allowed: 1 to 4096 bytes
 t.toml:20: agents.f.gid: wrong kind of value
     seen 3.5; allowed: a number or a name, or a list of them
 t.toml:22: agents.g.token_file: is empty once its variables are in place

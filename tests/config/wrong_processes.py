@@ -301,13 +301,9 @@ network = false
 input_mode = "text"
 """,
         """\
-cannot use t.toml: 3 problems
+cannot use t.toml: 1 problem
 t.toml:5: processes.p.stop_s: wrong kind of value
-    seen true; allowed: a number, at least 0 and at most 60
-t.toml:8: processes.q.network: a process of kind id has no network
-    allowed: in kind agent only
-t.toml:9: processes.q.input_mode: a process of kind id has no input_mode
-    allowed: in kind agent only""",
+    seen true; allowed: a number, at least 0 and at most 60""",
     ),
     "what only a program has, once all is well formed": (
         """\

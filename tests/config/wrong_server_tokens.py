@@ -140,11 +140,7 @@ url = "https://docs.example/mcp"
 token_file = "${EMPTY}"
 """,
         """\
-cannot use t.toml: 3 problems
-t.toml:3: mcp.a.token_file: cannot read the token's file: No such file or directory
-    seen a string
-t.toml:6: mcp.b.token_file: cannot read the token's file: Is a directory
-    seen a string
+cannot use t.toml: 1 problem
 t.toml:9: mcp.c.token_file: is empty once its variables are in place
     seen a string""",
     ),

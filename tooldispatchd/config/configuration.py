@@ -3,10 +3,8 @@
     form      text → table (tomllib) → plumb files and other clients' servers put in → schema → environment put in
     meaning   tokens and PEM files read, users and groups looked up → `Config` → catalog → servers' credentials
 
-All mistakes of form are collected and told together, and what is wrong in form does not go on to the second phase: so
-nothing there meets a value of the wrong kind, and of what is found there nothing is told that may only follow from a
-mistake of form. Profiles' tokens leave the table before it becomes a `Config`; what was read for servers goes to their
-bindings.
+All mistakes of form are collected and told together, and only what is well formed goes on to the second phase: so
+nothing there meets a value of the wrong kind, and nothing is told that only follows from a XX
 """
 
 import copy
@@ -14,7 +12,6 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -47,7 +44,7 @@ from tooldispatchd.config.credentials import (
 from tooldispatchd.config.expansion import expand
 from tooldispatchd.config.files import UnusableFileError, read_text
 from tooldispatchd.config.http_places import http_problems, http_warnings
-from tooldispatchd.config.key_patterns import Table, depth_of, entries, leaves, places
+from tooldispatchd.config.key_patterns import Table, depth_of, places
 from tooldispatchd.config.listen_values import parse_places
 from tooldispatchd.config.machine import enforceable_for
 from tooldispatchd.config.mcp_json import take_mcp_json
@@ -62,9 +59,6 @@ from tooldispatchd.installation import needs
 MAX_FILE_BYTES: Final = 4 * MIB
 # Schemas nest in their properties, two levels each; what is deeper would exhaust a recursion somewhere below.
 MAX_DEPTH: Final = 64
-# Keys that name files with tables, and sections of which each table makes tools with names of their own.
-_FILES: Final = frozenset({"plumb", "mcp_json"})
-_NAMING: Final = frozenset({"mcp", "openapi", "toolbox", "restTools"})
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _T = TypeVar("_T")
 
@@ -167,13 +161,14 @@ def _load(
     left_out: Mapping[str, str],
 ) -> Loaded:
     directory = path.absolute().parent
-    build = partial(_build, directory=directory, environ=environ, enforceable=enforceable)
-    sources, table, credentials = _well_formed(path, environ, secrets, build, left_out)
+    sources, table, credentials = _well_formed(path, environ, secrets, left_out)
     made = make_tools(table, credentials.secrets, environ)
     sources.made = made.places
     if made.problems:
         _refuse(sources, (*credentials.problems, *made.problems))
-    catalog = build(table, credentials.tokens, made.apis)
+    catalog = _build(
+        table, credentials.tokens, made.apis, directory=directory, environ=environ, enforceable=enforceable
+    )
     _refuse(sources, [*credentials.problems, *_pem_problems(table), *_not_told_yet(catalog, credentials)])
     assert isinstance(catalog, Catalog)
     store = catalog.config.audit.store or ""
@@ -240,13 +235,9 @@ def _well_formed(
     path: Path,
     environ: Mapping[str, str],
     secrets: SecretSources | None = None,
-    build: "Build | None" = None,
     left_out: Mapping[str, str] = _NOTHING,
 ) -> tuple[Sources, Table, Credentials]:
-    """The table that a configuration is once all of its form is right, and what was read of the secrets it names.
-
-    Where it is not, it is told what `build` finds in those tables that are.
-    """
+    """The table that a configuration is once all of its form is right, and what was read of the secrets it names."""
     text, written = _read(path)
     sources = Sources(path, text, written)
     sources.plumb = take_plumb(written, path, environ, sources.where)
@@ -256,72 +247,14 @@ def _well_formed(
     table = copy.deepcopy(written)
     problems = check_form(table) + expand(table, environ, path.absolute().parent, secrets)
     # A table in which the notation has found a mistake lacks what stood there.
-    told = [problem for problem in problems if problem.path not in sources.plumb.lacking]
-    if told and build is not None:
-        told += _found_beside(sources, table, problems, environ, build)
-    _refuse(sources, told)
+    _refuse(sources, (problem for problem in problems if problem.path not in sources.plumb.lacking))
     return sources, table, take_credentials(table, environ)
-
-
-def _found_beside(
-    sources: Sources, table: Table, problems: Iterable[Problem], environ: Mapping[str, str], build: "Build"
-) -> list[Problem]:
-    """What is wrong in tables whose form is right, and that lead to none whose form is not: what else may follow of it.
-
-    The values whose form is wrong are taken out of the table, in place.
-    """
-    wrong_paths = {problem.path for problem in problems}
-    # Others may name what stands in a section that is none, or is misspelt, or in a file that was not read.
-    is_lacking = any(len(path) == 1 or path[0] in _FILES for path in wrong_paths)
-    if is_lacking or sources.plumb.lacking or sources.plumb.mistakes or sources.servers.mistakes:
-        return []
-    # Of a list the last ones first.
-    for path in sorted(wrong_paths, key=lambda path: [f"{step:>9}" for step in path], reverse=True):
-        _take_out(table, path)
-    if check_form(table):
-        return []
-    credentials = take_credentials(table, environ)
-    made = make_tools(table, credentials.secrets, environ)
-    sources.made = made.places
-    catalog = build(table, credentials.tokens, made.apis)
-    found = [*credentials.problems, *made.problems, *_not_told_yet(catalog, credentials)]
-    doubted = _leading_to({path[:2] for path in wrong_paths}, table)
-    return [each for each in found if each.path[:2] not in doubted]
 
 
 def _not_told_yet(catalog: Catalog | list[Problem], credentials: Credentials) -> list[Problem]:
     """Of a token that could not be read, and of a user who is not there, the catalog tells once more."""
     told = {path for problem in credentials.problems for path in (problem.path, problem.path[:2])}
     return [] if isinstance(catalog, Catalog) else [each for each in catalog if each.path not in told]
-
-
-def _take_out(table: Table, path: paths.Path) -> None:
-    holder: object = table
-    for step in path[:-1]:
-        holder = dict(entries(holder)).get(step)
-    if path and path[-1] in dict(entries(holder)):
-        del cast("dict[str | int, object]", holder)[path[-1]]
-
-
-def _leading_to(tables: set[paths.Path], table: Table) -> set[paths.Path]:
-    """These tables, those that name one of them, and so on."""
-    words = {
-        (section, name): set(
-            re.findall(r"[\w.-]+", " ".join(leaf.value for leaf in leaves([inner]) if isinstance(leaf.value, str)))
-        )
-        for section, named in table.items()
-        for name, inner in entries(named)
-    }
-    found: set[paths.Path] = set()
-    more = tables
-    if any(path[0] in _NAMING for path in tables):
-        # What a profile names may be one of their tools.
-        more = tables | {("agents", name) for name, _ in entries(table.get("agents"))}
-    while more:
-        found |= more
-        names = {str(path[-1]) for path in more}
-        more = {path for path, said in words.items() if path not in found and names & said}
-    return found
 
 
 def _refuse(sources: Sources, problems: Iterable[Problem]) -> None:
@@ -363,10 +296,6 @@ def _read(path: Path) -> tuple[str, Table]:
 
 def _unreadable(path: Path, finding: Finding) -> ConfigError:
     return ConfigError(f"cannot read {path}: 1 problem", path, (finding,))
-
-
-# Of a table, the digests of tokens, and the APIs that documents describe.
-Build = Callable[[Table, Mapping[str, bytes], Mapping[str, DescribedApi]], Catalog | list[Problem]]
 
 
 def _build(

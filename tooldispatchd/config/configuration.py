@@ -4,7 +4,8 @@
     meaning   tokens and PEM files read, users and groups looked up → `Config` → catalog → servers' credentials
 
 All mistakes of form are collected and told together, and only what is well formed goes on to the second phase: so
-nothing there meets a value of the wrong kind, and nothing is told that only follows from a XX
+nothing there meets a value of the wrong kind, and nothing is told that only follows from a mistake of form. Profiles'
+tokens leave the table before it becomes a `Config`; what was read for servers goes to their bindings.
 """
 
 import copy

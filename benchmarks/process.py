@@ -70,7 +70,6 @@ CONTENDERS: Final = (
     Contender("daemon, command, bubblewrap", "bubblewrap", f'{CAT}\nsandbox = "bubblewrap"\n{SHUT_IN}', BARE, True),
     # It gives a line back as it gets it.
     Contender(WARM, "warm", ECHO, FORK),
-    Contender("daemon, preforked", "ahead", f"{ECHO}\nprefork = {max(IN_FLIGHT)}", FORK),
     Contender("daemon, resident", "resident", f"{ECHO}\nresident = true", FORK),
 )
 PEERS_OF: Final = {BARE: BARE, TRIO: BARE, FORK: FORK, PYTHON: FORK}

@@ -389,10 +389,9 @@ def test_what_a_best_effort_cannot_do_is_said() -> None:
     assert lines == ["bounds: processes 5", "sandbox: best-effort", "not enforced on this machine: processes"]
 
 
-def test_a_function_says_what_is_forked_ahead_and_when_its_parent_is_replaced() -> None:
-    spec = ToolSpec(python="a:b", prefork=2, max_forks=50, max_rss="512M")
+def test_a_function_says_when_its_parent_is_replaced() -> None:
+    spec = ToolSpec(python="a:b", max_forks=50, max_rss="512M")
     assert list(program_lines(spec, ALL)) == [
-        "forked ahead: 2",
         "its warm parent is replaced after 50 calls, or at 512M",
         FREE,
     ]

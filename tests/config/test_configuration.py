@@ -246,7 +246,6 @@ def test_values_that_mean_what_happens_anyway_are_accepted(tmp_path: Path) -> No
 command = ["x"]
 input_mode = "json"
 resident = false
-prefork = 0
 [processes.p]
 kind = "agent"
 command = ["x"]

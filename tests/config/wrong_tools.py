@@ -254,11 +254,16 @@ t.toml:7: tools."a..b": not a valid name
 [tools.a]
 command = ["x"]
 reuse = 5
+[tools.b]
+python = "json:loads"
+prefork = 2
 """,
         """\
-cannot use t.toml: 1 problem
+cannot use t.toml: 2 problems
 t.toml:3: tools.a.reuse: this key is gone
-    allowed: an MCP server, or a Python function with `state`, which live on from call to call""",
+    allowed: an MCP server, or a Python function with `state`, which live on from call to call
+t.toml:6: tools.b.prefork: this key is gone
+    allowed: `resident = true`, for a function that may serve one call after the other in one process""",
     ),
     "mistakes of several tables, none of which hides another": (
         """\

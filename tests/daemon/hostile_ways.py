@@ -82,7 +82,6 @@ BATCHES: Final[Mapping[str, Ways]] = {
         "fork": Way("python", FREE - OF_PROGRAMS),
         "limits": Way("python", BOUNDED - OF_PROGRAMS, LIMITS),
         "landlock": Way("python", FREE - OF_PROGRAMS | IN_SCRATCH, means="landlock"),
-        "prefork": Way("python", FREE - OF_PROGRAMS, "prefork = 2\n"),
         "resident": Way("python", FREE - OF_PROGRAMS - OF_ONE_CALL, "resident = true\n"),
     },
 }

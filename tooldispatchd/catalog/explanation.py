@@ -497,8 +497,6 @@ def program_lines(spec: Moded, by: Enforceable) -> Iterator[str]:
         means = FOR_FUNCTIONS
         if spec.state:
             yield f"keeps a state in each session{'' if spec.state is True else f', under {spec.state}'}"
-        if spec.prefork:
-            yield f"forked ahead: {spec.prefork}"
         replaced = "a worker" if _has_workers(spec) else "its warm parent"
         yield f"{replaced} is replaced after {spec.max_forks} calls, or at {_size(size_of(spec.max_rss))}"
     yield from kept_lines(spec, by, means)

@@ -452,8 +452,6 @@ class ToolSpec(PolicySpec, frozen=True, kw_only=True):
     there."""
     max_rss: Size = "1G"
     """Memory after which the warm parent of a `python` tool, or a worker, is replaced."""
-    prefork: Annotated[int, Meta(ge=0, le=64)] = 0
-    """How many children of a `python` tool are forked ahead of its calls."""
     resident: bool = False
     """With `true` calls of a `python` tool run in [workers](programs.md#workers) that live on, without a fork: only
     for functions that you trust, since one call can leave something behind for the next."""

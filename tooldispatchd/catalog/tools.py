@@ -42,7 +42,7 @@ _ONLY: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("env", "cwd", "stop_s"), _PROGRAMS),
     "name": ("mcp",),
     **dict.fromkeys(("input_mode", "output_mode", "exit_codes"), ("command",)),
-    **dict.fromkeys(("venv", "max_forks", "max_rss", "prefork", "resident", "state", "options"), ("python",)),
+    **dict.fromkeys(("venv", "max_forks", "max_rss", "resident", "state", "options"), ("python",)),
     **dict.fromkeys(KEYS, _PROGRAMS),
     "annotations": ("rest",),
 }

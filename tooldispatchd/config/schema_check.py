@@ -69,7 +69,8 @@ _BOUND_WORDS: Final = {
 }
 # Keys that there were, and how to do without.
 _GONE: Final[Mapping[object, str]] = {
-    "reuse": "an MCP server, or a Python function with `state`, which live on from call to call"
+    "reuse": "an MCP server, or a Python function with `state`, which live on from call to call",
+    "prefork": "`resident = true`, for a function that may serve one call after the other in one process",
 }
 # What tells a process from a tool, and is near to no key of a tool.
 _OF_PROCESSES: Final = frozenset({"kind", "chain", "filter", "project"})

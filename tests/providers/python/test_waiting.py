@@ -1,4 +1,4 @@
-"""Children that are forked ahead of their calls, and workers that live on."""
+"""Workers that live on from call to call."""
 
 import os
 import signal
@@ -11,81 +11,8 @@ from tests.providers.python.runs import Runs, sample, until_written
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.children.endings import Limits
 from tooldispatchd.forked.policy import Policy
-from tooldispatchd.providers.python.tool import PythonTool
 from tooldispatchd.providers.python.warm import open_warm
 from tooldispatchd.wire.faults import Code
-
-
-async def ahead(runs: Runs, tool: PythonTool) -> list[int]:
-    """The children that wait for a call, once there are as many as there should be."""
-    with trio.fail_after(10):
-        while len(found := runs.warm.waiting(tool)) < tool.prefork:  # noqa: ASYNC110  # nobody tells it
-            await trio.sleep(0.002)
-    return found
-
-
-async def test_a_call_takes_a_child_that_was_forked_ahead(runs: Runs) -> None:
-    tool = sample("pids", prefork=2)
-    await runs.value(tool)
-    waiting = await ahead(runs, tool)
-    assert (await runs.value(tool))[0] in waiting
-    assert len(await ahead(runs, tool)) == 2
-
-
-async def test_children_ahead_that_have_died_lose_no_call(runs: Runs) -> None:
-    tool = sample("pids", prefork=3)
-    await runs.value(tool)
-    waiting = await ahead(runs, tool)
-    for pid in waiting:
-        os.kill(pid, signal.SIGKILL)
-    await until_gone(*waiting)
-    assert (await runs.value(tool))[0] not in waiting
-
-
-async def test_a_child_ahead_has_the_calls_scratch_directory(runs: Runs, tmp_path: Path) -> None:
-    tool = sample("scratch", prefork=1)
-    assert await runs.value(tool, scratch=str(tmp_path / "first")) == [str(tmp_path / "first")] * 4
-    await ahead(runs, tool)
-    assert await runs.value(tool, scratch=str(tmp_path / "second")) == [str(tmp_path / "second")] * 4
-
-
-async def test_a_child_ahead_is_restricted_to_its_files(runs: Runs, tmp_path: Path) -> None:
-    (tmp_path / "scratch").mkdir()
-    tool = sample("write_file", prefork=1, policy=Policy(write=(), network=False))
-    for _ in range(2):
-        fault = await runs.failure(tool, scratch=str(tmp_path / "scratch"), path=str(tmp_path / "denied"), size=1)
-        assert "Error: [Errno" in str(fault.extras["exception"])
-        await ahead(runs, tool)
-    path = str(tmp_path / "scratch" / "file")
-    assert await runs.value(tool, scratch=str(tmp_path / "scratch"), path=path, size=1) == 1
-
-
-async def test_children_ahead_go_with_their_parent(runs: Runs) -> None:
-    tool = sample("pids", prefork=2)
-    parent = (await runs.value(tool))[1]
-    waiting = await ahead(runs, tool)
-    os.kill(parent, signal.SIGKILL)
-    await until_gone(parent)
-    with trio.fail_after(10):
-        while (await runs.value(tool))[1] != await runs.parent():
-            pass
-    await until_gone(*waiting)
-
-
-async def test_children_ahead_end_with_the_daemon(runs: Runs) -> None:
-    tool = sample("pids", prefork=2)
-    await runs.value(tool)
-    waiting = await ahead(runs, tool)
-    await runs.warm.close()
-    assert not any(is_running(pid) for pid in waiting)
-
-
-async def test_children_ahead_of_a_tool_that_is_not_kept_end(runs: Runs) -> None:
-    tool = sample("pids", prefork=2)
-    await runs.value(tool)
-    waiting = await ahead(runs, tool)
-    runs.warm.keep([])
-    await until_gone(*waiting)
 
 
 async def test_a_worker_serves_one_call_after_the_other(runs: Runs) -> None:

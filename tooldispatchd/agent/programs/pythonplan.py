@@ -222,7 +222,6 @@ def _python_tool(setup: Setup, tool: DeclaredTool, profile: Profile) -> PythonTo
         policy=policy,
         limits=Limits(kept.cpu_s, kept.memory, kept.processes, kept.files, kept.file_size),
         max_output_bytes=max_output_bytes(setup, enforced),
-        prefork=spec.prefork,
         resident=spec.resident and not is_counted(kept),
         keeps_state=spec.state is not False,
         max_forks=spec.max_forks,

@@ -196,7 +196,7 @@ class WarmParent:
         if errand.is_resident:
             self._serve(errand, channel)
             return
-        # The call alone says what its scratch directory is, and this child may be forked ahead of it.
+        # The call alone says what its scratch directory is.
         call, line = channel.receive()
         at = (call["workspace"], call["held"]) if call["held"] else None
         own = errand._replace(scratch=call["scratch"], workspace=call["workspace"])

@@ -44,10 +44,8 @@ class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
     """Those that it has, by policy or by cgroup; no other one is ever said to be passed."""
     max_output_bytes: int
     """The longest answer, as JSON."""
-    prefork: int = 0
-    """Children that are forked ahead of their calls."""
     resident: bool = False
-    """Whether its calls run in workers that live on. `prefork` means nothing then."""
+    """Whether its calls run in workers that live on."""
     keeps_state: bool = False
     """Whether its calls come with the state of a session."""
     max_forks: int = 10_000

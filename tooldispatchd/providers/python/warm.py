@@ -1,6 +1,6 @@
-"""Calls of Python tools: a fork of a warm parent for each, a child forked ahead, or a worker that lives on.
+"""Calls of Python tools: a fork of a warm parent for each, or a worker that lives on.
 
-    run ──▶ worker, child ahead, or new pipes ── call written ──▶ forked ──▶ answered ──▶ killed ──▶ Value | Fault
+    run ──▶ worker, or new pipes ── call written ──▶ forked ──▶ answered ──▶ killed ──▶ Value | Fault
                             ▲                                        │
                             └──── gone before it had read the call ──┘
 
@@ -11,7 +11,6 @@ child is asked only where the kernel says that the first did not read it.
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -42,16 +41,13 @@ CALLS_PER_LOOK: Final = 64
 
 
 class WarmTool:
-    """A tool: its environment, and its children that were forked ahead of a call, each in its peer."""
+    """A tool, its environment, and the key of its workers."""
 
-    __slots__ = ("environment", "expected", "is_kept", "key", "tool", "waiting")
+    __slots__ = ("environment", "is_kept", "key", "tool")
 
     def __init__(self, tool: PythonTool, environment: WarmEnvironment) -> None:
         self.tool = tool
         self.environment = environment
-        self.waiting: list[WorkerPipes] = []
-        self.expected = 0
-        """How many are being forked ahead."""
         self.is_kept = True
         self.key = WorkerKey.of(tool) if tool.resident else None
 
@@ -100,7 +96,7 @@ class Warm:
         frames = framed(
             frame(FrameKind.CALL, msgspec.json.encode(call)) + prefix(FrameKind.INPUT, len(line)), line, b""
         )
-        tries = TRIES + (len(place.waiting) if key is None else self.workers.count(key))
+        tries = TRIES + (0 if key is None else self.workers.count(key))
         while True:
             tries -= 1
             try:
@@ -126,8 +122,6 @@ class Warm:
             if tool not in kept:
                 place.is_kept = False
                 del self._places[tool]
-                for peer in take_all(place):
-                    self._nursery.start_soon(peer.end)
         for worker in self.workers.drop({place.key for place in self._places.values()}):
             self._nursery.start_soon(self._end, worker)
         for surroundings, environment in list(self._environments.items()):
@@ -149,10 +143,8 @@ class Warm:
             self._nursery.start_soon(begin, place)
 
     def waiting(self, tool: PythonTool) -> list[int]:
-        """The pids of its children that wait for a call: forked ahead, or workers of all sessions or of none."""
-        place = self._places.get(tool)
-        peers = self.workers.waiting(WorkerKey.of(tool)) if tool.resident else place.waiting if place else []
-        return [peer.child.pid for peer in peers if peer.child is not None]
+        """The pids of its workers that wait for a call: those of all sessions, or of none."""
+        return [peer.child.pid for peer in self.workers.waiting(WorkerKey.of(tool)) if peer.child is not None]
 
     async def end_session(self, session: int) -> None:
         """End the workers of a session, which has no calls any more; bounded, cannot be cancelled."""
@@ -167,8 +159,6 @@ class Warm:
             async with trio.open_nursery() as nursery:
                 for place in self._places.values():
                     place.is_kept = False
-                    for peer in take_all(place):
-                        nursery.start_soon(peer.end)
                 for worker in self.workers.drop(()):
                     nursery.start_soon(self._end, worker)
             async with trio.open_nursery() as nursery:
@@ -198,24 +188,15 @@ class Warm:
         With `key` that is a worker. Raises NoParentError, or SpawnError where no child can be had.
         """
         tool = place.tool
-        peer = self._take(place) if key is None else self.workers.take(tool, key)
-        peer = peer or WorkerPipes(tool.max_output_bytes)
+        peer = (self.workers.take(tool, key) if key is not None else None) or WorkerPipes(tool.max_output_bytes)
         exited = UNKNOWN
         is_fit = False
         try:
-            if leaf is not None and peer.child is not None:
-                # One that has died goes nowhere.
-                with suppress(ProcessLookupError):
-                    Path(leaf, "cgroup.procs").write_text(str(peer.child.pid))
             peer.begin(frames, side)
             if peer.child is None:
                 if key is not None and tool.has_own_scratch and self._scratches is not None:
                     peer.scratch = self._scratches.make(tool.policy.uid, tool.policy.gid)
                 await fork_child(place, peer, leaf, key)
-            if key is None and place.is_kept:
-                while len(place.waiting) + place.expected < tool.prefork:
-                    place.expected += 1
-                    self._nursery.start_soon(self._fork_one_ahead, place)
             ending = await peer.finish()
             if ending.error is not None and ending.error.kind == "import" and peer.parent is not None:
                 place.environment.failed(peer.parent, tool.function)
@@ -245,30 +226,6 @@ class Warm:
             if scratch is not None and self._scratches is not None:
                 with trio.CancelScope(shield=True):
                     await self._scratches.remove(scratch)
-
-    def _take(self, place: WarmTool) -> WorkerPipes | None:
-        """A child that waits for a call. Those of worn parents are ended, or the parents would stay."""
-        for peer in take_all(place):
-            if peer.serves(place.tool):
-                place.waiting.append(peer)
-            else:
-                self._nursery.start_soon(peer.end)
-        return place.waiting.pop() if place.waiting else None
-
-    async def _fork_one_ahead(self, place: WarmTool) -> None:
-        # Where none can be had now, the next call asks again, and is told why if that fails too.
-        try:
-            with suppress(NoParentError, SpawnError, OSError):
-                peer = WorkerPipes(place.tool.max_output_bytes)
-                try:
-                    await fork_child(place, peer, None, None)
-                finally:
-                    if place.is_kept and peer.child is not None:
-                        place.waiting.append(peer)
-                    else:
-                        await peer.end()  # noqa: ASYNC102  # it shields and bounds itself
-        finally:
-            place.expected -= 1
 
 
 async def fork_child(place: WarmTool, peer: WorkerPipes, leaf: str | None, key: WorkerKey | None) -> None:
@@ -317,12 +274,6 @@ def said_at_the_end(ending: Ending, stderr: str) -> dict[str, object]:
     if stderr:
         said["stderr_tail"] = stderr
     return said
-
-
-def take_all(place: WarmTool) -> list[WorkerPipes]:
-    """Take all children that wait for a call of the tool."""
-    peers, place.waiting = place.waiting, []
-    return peers
 
 
 @asynccontextmanager

@@ -13,6 +13,6 @@ from tooldispatchd.doctor.apis import unreachable
     ],
 )
 def test_a_host_that_stands_in_an_example_is_no_more_than_a_warning(url: str, health: str) -> None:
-    found = unreachable("api", "weather", url, "cannot connect to it port 443: Name or service not known")
+    found = unreachable(url, "cannot connect to it port 443: Name or service not known")
     assert found.health == health
     assert found.advice

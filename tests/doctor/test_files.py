@@ -31,6 +31,6 @@ def test_a_configuration_that_others_may_change_is_wrong(
 
 def test_the_directory_of_a_store_must_be_there_and_that_of_state_is_made(tmp_path: Path) -> None:
     missing = tmp_path / "a" / "b"
-    assert examine_directory("audit.store", missing).advice == f"mkdir -p {missing}"
-    assert examine_directory("state", missing).health is Health.FINE
+    assert examine_directory(missing).advice == f"mkdir -p {missing}"
+    assert examine_directory(missing, is_made=True).health is Health.FINE
     assert not missing.exists()

@@ -14,8 +14,7 @@ from tooldispatchd.cli.jsontext import shown_json
 if TYPE_CHECKING:
     # Imported when it runs.
     from tooldispatchd.config.configuration import ConfigError
-    from tooldispatchd.doctor.diagnosis import Diagnosis
-    from tooldispatchd.doctor.examiner import Examiner
+    from tooldispatchd.doctor.diagnosis import Diagnosis, Examiner
 
 EPILOG: Final = """\
 Each MCP server is started, or reached, in a private daemon, as serve would do it, and asked for its tools; each HTTP
@@ -157,7 +156,7 @@ class _Silent:
     """Nobody looks on."""
 
     def began(self, examiner: "Examiner") -> None: ...
-    def ended(self, examiner: "Examiner", found: "list[Diagnosis]") -> None: ...
+    def ended(self, examiner: "Examiner") -> None: ...
 
 
 class _Progress(AbstractContextManager["_Progress"]):
@@ -183,7 +182,7 @@ class _Progress(AbstractContextManager["_Progress"]):
         self._running[f"{examiner.part} {examiner.name}"] = None
         self._draw()
 
-    def ended(self, examiner: "Examiner", found: "list[Diagnosis]") -> None:  # noqa: ARG002  # as declared
+    def ended(self, examiner: "Examiner") -> None:
         self._running.pop(f"{examiner.part} {examiner.name}", None)
         self._done += 1
         self._draw()

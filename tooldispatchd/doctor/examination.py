@@ -12,8 +12,7 @@ import trio
 
 from tooldispatchd.config.configuration import Loaded
 from tooldispatchd.doctor.apis import api_examiners
-from tooldispatchd.doctor.diagnosis import Diagnosis, Health, masked_diagnosis
-from tooldispatchd.doctor.examiner import Examiner
+from tooldispatchd.doctor.diagnosis import Diagnosis, Examiner, masked_diagnosis, wrong
 from tooldispatchd.doctor.files import file_examiners
 from tooldispatchd.doctor.machine import machine_examiners
 from tooldispatchd.doctor.places import place_examiners
@@ -29,28 +28,27 @@ class Onlooker(Protocol):
     """The terminal, or a program, that is told how far the examination is."""
 
     def began(self, examiner: Examiner) -> None: ...
-    def ended(self, examiner: Examiner, found: list[Diagnosis]) -> None: ...
+    def ended(self, examiner: Examiner) -> None: ...
 
 
 async def examine(
     path: Path, loaded: Loaded, environ: Mapping[str, str], onlooker: Onlooker, within_s: float
 ) -> list[Diagnosis]:
     """The diagnoses of all that the configuration at `path` names; what is not done by then is wrong."""
-    found: dict[int, list[Diagnosis]] = {}
+    found: dict[int, Diagnosis] = {}
     places = trio.Semaphore(AT_ONCE)
 
     async def run(number: int, examiner: Examiner) -> None:
         onlooker.began(examiner)
-        found[number] = [_late(examiner, within_s)]
+        found[number] = _late(examiner, within_s)
         with trio.move_on_after(examiner.limit_s) as limit:
             try:
-                found[number] = list(await examiner.run())
+                found[number] = await examiner.run()
             except OSError as error:
-                why = f"it cannot be looked at: {error.strerror or error}"
-                found[number] = [_wrong(examiner, why)]
+                found[number] = examiner.named(wrong(f"it cannot be looked at: {error.strerror or error}"))
         if limit.cancelled_caught:
-            found[number] = [_late(examiner, examiner.limit_s)]
-        onlooker.ended(examiner, found[number])
+            found[number] = _late(examiner, examiner.limit_s)
+        onlooker.ended(examiner)
 
     async def run_in_turn(number: int, examiner: Examiner) -> None:
         async with places:
@@ -60,12 +58,12 @@ async def examine(
     with trio.move_on_after(within_s):
         async with _server_examiners(path, loaded, environ) as servers, trio.open_nursery() as nursery:
             for number, examiner in enumerate(others):
-                found[number] = [_late(examiner, within_s)]
+                found[number] = _late(examiner, within_s)
                 nursery.start_soon(run_in_turn, number, examiner)
             for number, examiner in enumerate(servers, len(others)):
                 nursery.start_soon(run, number, examiner)
     masker = loaded.catalog.masker
-    return [masked_diagnosis(diagnosis, masker) for number in sorted(found) for diagnosis in found[number]]
+    return [masked_diagnosis(found[number], masker) for number in sorted(found)]
 
 
 def _others(path: Path, loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Examiner]:
@@ -87,8 +85,4 @@ async def _server_examiners(path: Path, loaded: Loaded, environ: Mapping[str, st
 
 
 def _late(examiner: Examiner, limit_s: float) -> Diagnosis:
-    return _wrong(examiner, f"not done within {limit_s:g} s")
-
-
-def _wrong(examiner: Examiner, said: str) -> Diagnosis:
-    return Diagnosis(part=examiner.part, name=examiner.name, health=Health.WRONG, said=said)
+    return examiner.named(wrong(f"not done within {limit_s:g} s"))

@@ -16,8 +16,7 @@ from tooldispatchd.catalog.speckinds import MIB
 from tooldispatchd.children.abilities import AbilitiesError, read_abilities
 from tooldispatchd.config.configuration import Loaded
 from tooldispatchd.config.machine import BOUNDS, SHUT_IN, cgroup_lacks
-from tooldispatchd.doctor.diagnosis import Diagnosis, Health
-from tooldispatchd.doctor.examiner import Examiner, aside
+from tooldispatchd.doctor.diagnosis import Diagnosis, Examiner, fine, warning, wrong
 from tooldispatchd.installation import PACKAGE, install_words
 
 OLDEST_LINUX: Final = (5, 4)
@@ -37,13 +36,13 @@ LEAST_INOTIFY: Final = 16
 def machine_examiners(loaded: Loaded) -> Iterator[Examiner]:
     """The checks of the machine, by what the configuration asks of it."""
     catalog = loaded.catalog
-    yield Examiner("machine", "versions", aside(_examine_versions))
-    yield Examiner("machine", "extras", aside(partial(_examine_extras, wanted_extras(loaded))))
-    yield Examiner("machine", "descriptors", aside(partial(_examine_descriptors, catalog)))
-    yield Examiner("machine", "processes", aside(partial(_examine_processes, catalog)))
-    yield Examiner("machine", "memory", aside(partial(_examine_memory, catalog)))
-    yield Examiner("machine", "inotify", aside(_examine_inotify))
-    yield Examiner("machine", "sandbox", aside(partial(_examine_sandbox, catalog)))
+    yield Examiner("machine", "versions", _examine_versions)
+    yield Examiner("machine", "extras", partial(_examine_extras, wanted_extras(loaded)))
+    yield Examiner("machine", "descriptors", partial(_examine_descriptors, catalog))
+    yield Examiner("machine", "processes", partial(_examine_processes, catalog))
+    yield Examiner("machine", "memory", partial(_examine_memory, catalog))
+    yield Examiner("machine", "inotify", _examine_inotify)
+    yield Examiner("machine", "sandbox", partial(_examine_sandbox, catalog))
 
 
 def machine_facts() -> dict[str, object]:
@@ -65,11 +64,11 @@ def _examine_versions() -> Diagnosis:
     numbers = tuple(int(each) for each in re.findall(r"\d+", release)[:2])
     said = f"{PACKAGE} {metadata.version(PACKAGE)}, Python {platform.python_version()}, Linux {release}"
     if numbers < OLDEST_LINUX:
-        return _of("versions", said, Health.WRONG, "Linux 5.4 or newer is needed")
+        return wrong(said, "Linux 5.4 or newer is needed")
     lacking = [name for name in _required(None) if _version(name) is None]
     if lacking:
-        return _of("versions", f"packages are missing: {', '.join(lacking)}", Health.WRONG, install_words(None))
-    return _of("versions", said)
+        return wrong(f"packages are missing: {', '.join(lacking)}", install_words(None))
+    return fine(said)
 
 
 def wanted_extras(loaded: Loaded) -> dict[str, str]:
@@ -94,8 +93,8 @@ def _examine_extras(wanted: dict[str, str]) -> Diagnosis:
         lacking = [name for name in _required(extra) if _version(name) is None]
         if lacking:
             said = f"{table} needs the extra {extra}, of which these are missing: {', '.join(lacking)}"
-            return _of("extras", said, Health.WRONG, install_words(extra))
-    return _of("extras", f"complete: {', '.join(wanted)}" if wanted else "none is needed")
+            return wrong(said, install_words(extra))
+    return fine(f"complete: {', '.join(wanted)}" if wanted else "none is needed")
 
 
 def _required(extra: str | None) -> list[str]:
@@ -123,11 +122,11 @@ def _examine_descriptors(catalog: Catalog) -> Diagnosis:
     facts: dict[str, object] = {"soft": soft, "hard": hard}
     if hard < for_one:
         said = f"{hard:,} at most, and one agent with all servers and programs may take {for_one:,}"
-        return _of("descriptors", said, Health.WRONG, "raise it: ulimit -Hn, LimitNOFILE= of the unit", facts)
+        return wrong(said, "raise it: ulimit -Hn, LimitNOFILE= of the unit", **facts)
     if hard < limits.connections:
         said = f"{hard:,} at most, fewer than limits.connections ({limits.connections:,}): so many agents do not fit"
-        return _of("descriptors", said, advice="LimitNOFILE= of the unit raises it, should so many come", facts=facts)
-    return _of("descriptors", f"{hard:,} at most", facts=facts)
+        return fine(said, "LimitNOFILE= of the unit raises it, should so many come", **facts)
+    return fine(f"{hard:,} at most", None, **facts)
 
 
 def _examine_processes(catalog: Catalog) -> Diagnosis:
@@ -143,8 +142,8 @@ def _examine_processes(catalog: Catalog) -> Diagnosis:
     least = min(known, key=lambda name: known[name], default=None)
     if least is not None and known[least] < wanted:
         said = f"{known[least]:,} by {least}, and one agent with all servers and programs may take {wanted:,}"
-        return _of("processes", said, Health.WRONG, "raise it: ulimit -u, TasksMax= of the unit", facts)
-    return _of("processes", ", ".join(f"{bound:,} by {name}" for name, bound in known.items()), facts=facts)
+        return wrong(said, "raise it: ulimit -u, TasksMax= of the unit", **facts)
+    return fine(", ".join(f"{bound:,} by {name}" for name, bound in known.items()), None, **facts)
 
 
 def _examine_memory(catalog: Catalog) -> Diagnosis:
@@ -155,17 +154,17 @@ def _examine_memory(catalog: Catalog) -> Diagnosis:
     said = f"{most // MIB:,} MiB"
     if most < 2 * buffered:
         advice = "lower limits.buffered_bytes, or give the daemon more"
-        return _of("memory", f"{said}, less than twice limits.buffered_bytes", Health.WARNING, advice, facts)
-    return _of("memory", said, facts=facts)
+        return warning(f"{said}, less than twice limits.buffered_bytes", advice, **facts)
+    return fine(said, None, **facts)
 
 
 def _examine_inotify() -> Diagnosis:
     most = _number(Path("/proc/sys/fs/inotify/max_user_instances"))
     if most is None:
-        return _of("inotify", "the kernel does not tell")
+        return fine("the kernel does not tell")
     if most < LEAST_INOTIFY:
-        return _of("inotify", f"{most} instances", Health.WARNING, "sysctl fs.inotify.max_user_instances=128")
-    return _of("inotify", f"{most} instances")
+        return warning(f"{most} instances", "sysctl fs.inotify.max_user_instances=128")
+    return fine(f"{most} instances")
 
 
 def _examine_sandbox(catalog: Catalog) -> Diagnosis:
@@ -173,7 +172,7 @@ def _examine_sandbox(catalog: Catalog) -> Diagnosis:
     try:
         abilities = read_abilities()
     except AbilitiesError as error:
-        return _of("sandbox", str(error), Health.WARNING, "tooldispatchd check --sandbox")
+        return warning(str(error), "tooldispatchd check --sandbox")
     means = [f"{each} {getattr(abilities, each).version}" for each in MEANS if getattr(abilities, each).version]
     lacking = [key for key in SHUT_IN if abilities.by_any(key) is not None]
     lacking += [key for key in BOUNDS if getattr(abilities, key) is not None]
@@ -182,18 +181,8 @@ def _examine_sandbox(catalog: Catalog) -> Diagnosis:
     facts: dict[str, object] = {"cannot": lacking, "lacking": dict(catalog.enforceable.lacking)}
     if lacking:
         said += f"; cannot enforce {', '.join(lacking)}"
-        return _of("sandbox", said, advice="tooldispatchd check --sandbox says why", facts=facts)
-    return _of("sandbox", said, facts=facts)
-
-
-def _of(
-    name: str,
-    said: str,
-    health: Health = Health.FINE,
-    advice: str | None = None,
-    facts: dict[str, object] | None = None,
-) -> Diagnosis:
-    return Diagnosis(part="machine", name=name, health=health, said=said, advice=advice, facts=facts or {})
+        return fine(said, "tooldispatchd check --sandbox says why", **facts)
+    return fine(said, None, **facts)
 
 
 def _cores() -> int:

@@ -21,8 +21,7 @@ from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.client.reach import find_socket, reach
 from tooldispatchd.config.listen_values import ListenAddress, ListenKind, parse_places, quote_path
 from tooldispatchd.daemon.places.doors import peer_of
-from tooldispatchd.doctor.diagnosis import Diagnosis, Health
-from tooldispatchd.doctor.examiner import Examiner, aside
+from tooldispatchd.doctor.diagnosis import Diagnosis, Examiner, fine, warning, wrong
 
 # A daemon answers a ping within a turn of its loop.
 ANSWER_S: Final = 3.0
@@ -39,31 +38,20 @@ def place_examiners(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[Ex
     places, problems = parse_places(written, catalog.openable)
     for problem in problems:
         # The environment's: the file's own stop the start.
-        found = Diagnosis(part="place", name=str(problem.value), health=Health.WRONG, said=problem.why)
-        yield Examiner("place", found.name, aside(partial(msgspec.structs.replace, found)))
+        yield Examiner("place", str(problem.value), partial(wrong, problem.why))
     for place in places:
-        yield Examiner("place", place.text, aside(partial(examine_place, place, environ, places)))
+        yield Examiner("place", place.text, partial(examine_place, place, environ, places))
 
 
 def examine_place(place: ListenAddress, environ: Mapping[str, str], places: Sequence[ListenAddress] = ()) -> Diagnosis:
     """Examine one place of `places`, all those of the configuration; blocks for some seconds at most."""
     if place.kind is ListenKind.ABSTRACT:
-        return _examine_socket(place, f"@{place.name}") or _of(place, "free")
+        return _examine_socket(place, f"@{place.name}") or fine("free")
     if place.kind in {ListenKind.HTTP, ListenKind.HTTPS}:
         return _examine_port(place, places)
     if place.kind not in {ListenKind.UNIX, ListenKind.HTTP_UNIX}:
-        return _of(place, "handed over at the start: nothing to look at")
+        return fine("handed over at the start: nothing to look at")
     return _examine_path(place, Path(place.name), environ)
-
-
-def _of(
-    place: ListenAddress, said: str, health: Health = Health.FINE, advice: str | None = None, **facts: object
-) -> Diagnosis:
-    return Diagnosis(part="place", name=place.text, health=health, said=said, advice=advice, facts=facts)
-
-
-def _wrong(place: ListenAddress, said: str, advice: str, **facts: object) -> Diagnosis:
-    return _of(place, said, Health.WRONG, advice, **facts)
 
 
 # --- Unix sockets ---
@@ -73,39 +61,39 @@ def _examine_path(place: ListenAddress, path: Path, environ: Mapping[str, str]) 
     try:
         above = path.parent.stat()
     except FileNotFoundError:
-        return _examine_missing(place, path.parent, environ)
+        return _examine_missing(path.parent, environ)
     except OSError as error:
-        return _wrong(place, f"its directory cannot be looked at: {error.strerror}", "run this as the daemon's user")
+        return wrong(f"its directory cannot be looked at: {error.strerror}", "run this as the daemon's user")
     if above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX:
         advice = f"chmod o-w {path.parent}"
-        return _wrong(place, "anyone may write its directory, and put a socket in its place", advice)
+        return wrong("anyone may write its directory, and put a socket in its place", advice)
     try:
         status = path.lstat()
     except FileNotFoundError:
         status = None
     except OSError as error:
-        return _wrong(place, f"it cannot be looked at: {error.strerror}", "run this as the daemon's user")
+        return wrong(f"it cannot be looked at: {error.strerror}", "run this as the daemon's user")
     if status is not None and not stat.S_ISSOCK(status.st_mode):
-        return _wrong(place, "something that is no socket stands there", "move it away, or choose another path")
+        return wrong("something that is no socket stands there", "move it away, or choose another path")
     found = None if status is None else _examine_socket(place, str(path))
     if found is not None:
         return found
     if not os.access(path.parent, os.W_OK | os.X_OK):
         advice = "run the daemon as a user who may, or change the directory's owner"
-        return _wrong(place, f"user {os.geteuid()} may not write its directory", advice)
+        return wrong(f"user {os.geteuid()} may not write its directory", advice)
     if status is not None and status.st_uid != os.geteuid() and place.owner is None:
-        return _wrong(place, f"a stale socket of user {status.st_uid} stands there", f"rm {path}")
-    return _of(place, "free" if status is None else "free: the stale socket there is replaced at the start")
+        return wrong(f"a stale socket of user {status.st_uid} stands there", f"rm {path}")
+    return fine("free" if status is None else "free: the stale socket there is replaced at the start")
 
 
-def _examine_missing(place: ListenAddress, directory: Path, environ: Mapping[str, str]) -> Diagnosis:
+def _examine_missing(directory: Path, environ: Mapping[str, str]) -> Diagnosis:
     named = (environ.get("XDG_RUNTIME_DIR", ""), *environ.get("RUNTIME_DIRECTORY", "").split(":"))
     if str(directory.parent) not in {*RUNTIME, *(each for each in named if each)}:
-        return _wrong(place, f"there is no directory {directory}", f"mkdir -p {directory}")
+        return wrong(f"there is no directory {directory}", f"mkdir -p {directory}")
     if os.access(directory.parent, os.W_OK | os.X_OK):
-        return _of(place, "free; its directory is made at the start")
+        return fine("free; its directory is made at the start")
     advice = "a unit of systemd has RuntimeDirectory=; else mkdir it for the daemon's user, or choose another path"
-    return _wrong(place, f"user {os.geteuid()} may not make its directory {directory}", advice)
+    return wrong(f"user {os.geteuid()} may not make its directory {directory}", advice)
 
 
 def _examine_socket(place: ListenAddress, address: str) -> Diagnosis | None:
@@ -117,19 +105,19 @@ def _examine_socket(place: ListenAddress, address: str) -> Diagnosis | None:
         if error.errno in {errno.ECONNREFUSED, errno.ENOENT}:
             return None
         if error.errno == errno.EAGAIN:
-            return _wrong(place, "whoever listens there does not accept", "end that process: fuser, ss -xlp")
+            return wrong("whoever listens there does not accept", "end that process: fuser, ss -xlp")
         advice = "run this as a user who may connect there"
-        return _wrong(place, f"it cannot be connected to: {error.strerror}", advice)
+        return wrong(f"it cannot be connected to: {error.strerror}", advice)
     with connection:
         pid = None
         with suppress(OSError):
             pid = peer_of(connection).pid
         whose = f"pid {pid}" if pid else "a process that cannot be seen"
         if place.kind is ListenKind.HTTP_UNIX:
-            return _of(place, f"{whose} listens there", pid=pid)
+            return fine(f"{whose} listens there", pid=pid)
         if _state_of(pid) == "T":
             said = f"the process that listens there ({whose}) is stopped (SIGSTOP)"
-            return _wrong(place, said, f"kill -CONT {pid}", pid=pid)
+            return wrong(said, f"kill -CONT {pid}", pid=pid)
         connection.settimeout(ANSWER_S)
         try:
             connection.sendall(_PING)
@@ -139,11 +127,11 @@ def _examine_socket(place: ListenAddress, address: str) -> Diagnosis | None:
     if b'"pong"' in answer or b'"not_authenticated"' in answer or b'"too_many"' in answer:
         took_ms = (time.monotonic() - began) * 1000
         said = f"a daemon answers there ({whose}); serve cannot take it a second time"
-        return Diagnosis(part="place", name=place.text, said=said, took_ms=took_ms, facts={"pid": pid})
+        return msgspec.structs.replace(fine(said, pid=pid), took_ms=took_ms)
     if answer:
-        return _wrong(place, f"{whose} listens there, and is no daemon of this kind", "choose another path", pid=pid)
+        return wrong(f"{whose} listens there, and is no daemon of this kind", "choose another path", pid=pid)
     said = f"the process that listens there ({whose}) does not answer within {ANSWER_S:g} s"
-    return _wrong(place, said, "look at its log; kill it, and start it anew", pid=pid)
+    return wrong(said, "look at its log; kill it, and start it anew", pid=pid)
 
 
 def _state_of(pid: int | None) -> str:
@@ -167,9 +155,9 @@ def _examine_port(place: ListenAddress, places: Sequence[ListenAddress]) -> Diag
         except OSError as error:
             pid = _daemon_at(place.port, places) if error.errno == errno.EADDRINUSE else None
             if pid is not None:
-                return _of(place, f"the daemon that answers at another place listens there (pid {pid})", pid=pid)
-            return _unbound(place, error)
-    return _of(place, "free")
+                return fine(f"the daemon that answers at another place listens there (pid {pid})", pid=pid)
+            return _unbound(error)
+    return fine("free")
 
 
 def _daemon_at(port: int, places: Sequence[ListenAddress]) -> int | None:
@@ -197,13 +185,13 @@ def _listening_at(port: int) -> Iterator[str]:
                     yield rest[5]
 
 
-def _unbound(place: ListenAddress, error: OSError) -> Diagnosis:
+def _unbound(error: OSError) -> Diagnosis:
     if error.errno == errno.EADDRINUSE:
         advice = "if that is not this daemon, end it, or choose another port: ss -tlnp says whose it is"
-        return _of(place, "somebody listens there", Health.WARNING, advice)
+        return warning("somebody listens there", advice)
     if error.errno in {errno.EACCES, errno.EPERM}:
         advice = "choose a port from 1024 on, or give the daemon CAP_NET_BIND_SERVICE"
-        return _wrong(place, f"user {os.geteuid()} may not bind it", advice)
+        return wrong(f"user {os.geteuid()} may not bind it", advice)
     if error.errno == errno.EADDRNOTAVAIL:
-        return _wrong(place, "this machine has no such address", "correct the address: ip addr lists them")
-    return _wrong(place, f"it cannot be bound: {error.strerror}", "choose another place")
+        return wrong("this machine has no such address", "correct the address: ip addr lists them")
+    return wrong(f"it cannot be bound: {error.strerror}", "choose another place")

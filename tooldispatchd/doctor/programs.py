@@ -22,8 +22,7 @@ from tooldispatchd.catalog.specs import ToolSpec
 from tooldispatchd.children.inheritance import environment
 from tooldispatchd.config.configuration import Loaded
 from tooldispatchd.config.machine import absences, find_program
-from tooldispatchd.doctor.diagnosis import Diagnosis, Health
-from tooldispatchd.doctor.examiner import Examiner, aside
+from tooldispatchd.doctor.diagnosis import Diagnosis, Examiner, fine, wrong
 
 # A module may import much; the reader of signatures has 20 s itself.
 IMPORT_S: Final = 45.0
@@ -48,17 +47,17 @@ def tool_examiners(loaded: Loaded, environ: Mapping[str, str], directory: Path) 
         part = "hook" if hooks.issuperset(tools) else _PARTS.get(section, section)
         said = [each for tool in tools for each in lacking.get(f"tools.{tool}.", ())]
         look = partial(programs.examine_tools, {tool: config.tools[tool] for tool in tools})
-        yield Examiner(part, name, aside(partial(_look, part, name, said, look)), IMPORT_S)
+        yield Examiner(part, name, partial(_look, said, look), IMPORT_S)
     commands = {name: process.command for name, process in config.processes.items()}
     for name, command in (*commands.items(), ("agent_command", config.agent_command)):
         if command is not None:
             said = lacking.get("agent_" if name == "agent_command" else f"processes.{name}.", [])
             look = partial(programs.examine_program, command)
-            yield Examiner("process", name, aside(partial(_look, "process", name, said, look)))
+            yield Examiner("process", name, partial(_look, said, look))
     for name in config.agents:
         said = lacking.get(f"agents.{name}.", [])
         if said:
-            yield Examiner("profile", name, aside(partial(_look, "profile", name, said, None)))
+            yield Examiner("profile", name, partial(_look, said, None))
 
 
 def _by_origin(loaded: Loaded) -> dict[tuple[str, str], list[str]]:
@@ -70,30 +69,14 @@ def _by_origin(loaded: Loaded) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-class _Look(msgspec.Struct, frozen=True):
-    """The state of a table's programs; with `advice` something is wrong."""
-
-    said: str
-    advice: str | None = None
-    facts: dict[str, object] = {}
-
-
-def _look(part: str, name: str, lacking: Sequence[str], look: Callable[[], _Look] | None) -> Diagnosis:
+def _look(lacking: Sequence[str], look: Callable[[], Diagnosis] | None) -> Diagnosis:
     """Tell what is lacking, or what a closer look shows."""
     began = monotonic()
     if lacking or look is None:
-        seen = _Look("; ".join(dict.fromkeys(lacking)), "install or make what is missing, or correct the key")
+        seen = wrong("; ".join(dict.fromkeys(lacking)), "install or make what is missing, or correct the key")
     else:
         seen = look()
-    return Diagnosis(
-        part=part,
-        name=name,
-        health=Health.FINE if seen.advice is None else Health.WRONG,
-        said=seen.said,
-        advice=seen.advice,
-        took_ms=(monotonic() - began) * 1000,
-        facts=seen.facts,
-    )
+    return msgspec.structs.replace(seen, took_ms=(monotonic() - began) * 1000)
 
 
 class _Programs:
@@ -103,28 +86,27 @@ class _Programs:
         self._environ = environ
         self._directory = directory
 
-    def examine_tools(self, tools: Mapping[str, ToolSpec]) -> _Look:
+    def examine_tools(self, tools: Mapping[str, ToolSpec]) -> Diagnosis:
         """The tools of one table: one of `[tools]`, or as many as a toolbox or a document makes."""
         first = next(iter(tools.values()))
         if first.command is not None:
             return self.examine_program(first.command, first.env, first.cwd)
         what = _way(first) if len(tools) == 1 else f"{len(tools)} tools"
-        facts: dict[str, object] = {"tools": list(tools)}
         functions = {tool: spec for tool, spec in tools.items() if spec.python is not None}
         if not functions:
-            return _Look(what, facts=facts)
+            return fine(what, tools=list(tools))
         from tooldispatchd.config.python_tools import read_signatures  # noqa: PLC0415  # few configurations have any
 
         # In their own interpreters, as at each start of the daemon.
         why_not = [problem.why for problem in read_signatures(functions, self._directory, self._environ).problems]
         if why_not:
             advice = "correct the module, or install what it lacks into the environment that venv names"
-            return _Look("; ".join(dict.fromkeys(why_not)), advice)
-        return _Look(f"{what}, imported", facts=facts)
+            return wrong("; ".join(dict.fromkeys(why_not)), advice)
+        return fine(f"{what}, imported", tools=list(tools))
 
     def examine_program(
         self, command: Sequence[str], env: Mapping[str, str] = _NO_ENV, cwd: str | None = None
-    ) -> _Look:
+    ) -> Diagnosis:
         """A program that is there: whether what runs it is there, too."""
         directory = "." if cwd in (None, WORKSPACE) else str(cwd)
         path = {**self._environ, **env}.get("PATH", os.defpath)
@@ -132,11 +114,11 @@ class _Programs:
         missing = missing_interpreter(program)
         if missing is not None:
             said = f"its first line names an interpreter that is not there: {missing}"
-            return _Look(said, "install that, or correct the line")
+            return wrong(said, "install that, or correct the line")
         script = missing_script(command, directory)
         if script is not None:
-            return _Look(f"its script is not there: {script}", "correct the argument, or say cwd")
-        return _Look(f"the program {Path(program).name} can be started", facts={"program": program})
+            return wrong(f"its script is not there: {script}", "correct the argument, or say cwd")
+        return fine(f"the program {Path(program).name} can be started", program=program)
 
 
 def _way(spec: ToolSpec) -> str:

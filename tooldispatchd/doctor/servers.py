@@ -1,20 +1,22 @@
 """Examine the MCP servers of a configuration: each is started, or reached, as the daemon would do it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+import msgspec
 import trio
 
 from tooldispatchd.catalog.catalog import Catalog
 from tooldispatchd.catalog.globs import is_glob
 from tooldispatchd.catalog.servers import Binding
+from tooldispatchd.client.errors import ClientError, FaultError
 from tooldispatchd.config.machine import program_of
 from tooldispatchd.doctor.advice import advice_for
-from tooldispatchd.doctor.diagnosis import Diagnosis, Health
-from tooldispatchd.doctor.examiner import Examiner
+from tooldispatchd.doctor.diagnosis import Diagnosis, Examiner, Health, fine, wrong
 from tooldispatchd.doctor.programs import interpreter_facts
-from tooldispatchd.doctor.trial import Line, Trial, TrialEndedError
+from tooldispatchd.doctor.trial import Trial
+from tooldispatchd.wire.messages import Ready
 
 # Beside its handshake: the daemon's own start, its place among those that start at once, and its last words.
 BESIDE_S: Final = 20.0
@@ -28,71 +30,60 @@ def server_examiners(catalog: Catalog, trial: Trial) -> Iterator[Examiner]:
         yield Examiner("server", name, partial(_examine, catalog, binding, trial), limit_s)
 
 
-async def _examine(catalog: Catalog, binding: Binding, trial: Trial) -> Sequence[Diagnosis]:
-    name = binding.name
+async def _examine(catalog: Catalog, binding: Binding, trial: Trial) -> Diagnosis:
     if binding.left_out is not None:
-        return [Diagnosis(part="server", name=name, health=Health.WRONG, said=f"left out: {binding.left_out}")]
+        return wrong(f"left out: {binding.left_out}")
     if not binding.spec.enabled:
-        return [Diagnosis(part="server", name=name, said="not enabled, and not started")]
+        return fine("not enabled, and not started")
     try:
-        await trial.start()
+        await trial.client.ping()
         began = trio.current_time()
-        answer = await trial.open(name)
-    except TrialEndedError as error:
-        why = f"it was not started: the private daemon ended: {error}"
-        return [Diagnosis(part="server", name=name, health=Health.WRONG, said=why)]
-    took_ms = (trio.current_time() - began) * 1000
-    failed = _failure(name, answer)
-    if failed is not None:
-        advice = advice_for(failed)
-        facts = await interpreter_facts(program_of(binding.spec), binding.spec.env)
-        if advice is not None and "interpreter" in facts and "exited with code" in failed:
-            advice = f"is its interpreter ({facts['interpreter']}) what it wants? {advice}"
-        found = Diagnosis(
-            part="server", name=name, health=Health.WRONG, said=failed, advice=advice, took_ms=took_ms, facts=facts
-        )
-        return [found]
-    return [_offering(catalog, binding, answer, took_ms)]
-
-
-def _failure(name: str, answer: Line) -> str | None:
-    """The reason why a server cannot be used, or None."""
-    head = f"server {name} is not available: "
-    if answer.get("__port") == "fault":
+        ready = await trial.open(binding.name)
+    except ClientError:
+        return wrong(f"it was not started: the private daemon ended: {trial.last_words()}")
+    except FaultError as error:
         # Where a tool of it is required.
-        return str(answer.get("detail")).removeprefix(head)
-    return next((each.removeprefix(head) for each in _warnings(answer) if each.startswith(head)), None)
+        failed: str | None = error.detail
+    else:
+        failed = next((each for each in ready.warnings if each.startswith(_head(binding))), None)
+    took_ms = (trio.current_time() - began) * 1000
+    if failed is None:
+        found = _offering(catalog, binding, ready)
+    else:
+        found = await _failed(binding, failed.removeprefix(_head(binding)))
+    return msgspec.structs.replace(found, took_ms=took_ms)
 
 
-def _warnings(answer: Line) -> list[str]:
-    said = answer.get("warnings")
-    return list(map(str, said)) if isinstance(said, list) else []
+def _head(binding: Binding) -> str:
+    """The beginning of the sentence in which the daemon says why a server cannot be used."""
+    return f"server {binding.name} is not available: "
 
 
-def _offering(catalog: Catalog, binding: Binding, answer: Line, took_ms: float) -> Diagnosis:
+async def _failed(binding: Binding, why: str) -> Diagnosis:
+    advice = advice_for(why)
+    facts = await interpreter_facts(program_of(binding.spec), binding.spec.env)
+    if advice is not None and "interpreter" in facts and "exited with code" in why:
+        advice = f"is its interpreter ({facts['interpreter']}) what it wants? {advice}"
+    return wrong(why, advice, **facts)
+
+
+def _offering(catalog: Catalog, binding: Binding, ready: Ready) -> Diagnosis:
     """A server that is up: its tools, and which it lacks of those that the configuration names."""
-    tools = _tools(answer)
+    tools = [tool.name for tool in ready.tools]
     offered = {tool.rpartition(":")[2] if binding.prefix != "" else tool for tool in tools}
     missing = [each for each in _named(catalog, binding.name) if each not in offered]
-    warnings = [each.removeprefix(f"server {binding.name}: ") for each in _warnings(answer)]
+    warnings = [each.removeprefix(f"server {binding.name}: ") for each in ready.warnings]
     health, advice = Health.FINE, None
     said = f"up, {len(tools)} {'tool' if len(tools) == 1 else 'tools'}"
     if missing:
         health, advice = Health.WRONG, "correct the names in tools and profiles, or update the server"
         said = f"up, and without tools that the configuration names: {', '.join(missing)}"
-        said = "; ".join([said, *warnings])
     elif warnings:
-        health, said = Health.WARNING, f"{said}; {'; '.join(warnings)}"
+        health = Health.WARNING
     elif not tools:
         health, advice = Health.WARNING, "look at tools, allow and deny of its table, and at what it needs to be told"
     facts: dict[str, object] = {"tools": tools[:MAX_NAMED], "tool_count": len(tools)}
-    name = binding.name
-    return Diagnosis(part="server", name=name, health=health, said=said, advice=advice, took_ms=took_ms, facts=facts)
-
-
-def _tools(answer: Line) -> list[str]:
-    tools = answer.get("tools")
-    return [str(tool.get("name")) for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    return Diagnosis(health=health, said="; ".join([said, *warnings]), advice=advice, facts=facts)
 
 
 def _named(catalog: Catalog, server: str) -> Iterator[str]:

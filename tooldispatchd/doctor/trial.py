@@ -5,7 +5,6 @@
 Whatever hangs, its end is bounded: killed, its guardian ends all that it has started.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -13,83 +12,38 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
 import trio
 
-from tooldispatchd.wire.lines import LineCutter
+from tooldispatchd.client.concurrent import Agent, Client, converse
+from tooldispatchd.client.errors import ClientError, FaultError
+from tooldispatchd.wire.messages import Ready
 
-# A server has at most 1,000 tools, with schemas of 256 KiB each; what is listed of them is less.
-MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 # Its servers have a ladder of 4 s each.
 STOP_S: Final = 10.0
 MAX_SAID: Final = 2_000
 
-Line = dict[str, object]
 
-
-class TrialEndedError(Exception):
-    """The private daemon has ended; the text is the last that it said."""
-
-
-class Trial:
+class Trial(NamedTuple):
     """The channel: `open` may be called by any number of tasks, each for another server."""
 
-    def __init__(self, channel: trio.SocketStream, said: IO[bytes]) -> None:
-        self._channel = channel
-        self._said = said
-        self._is_ended = False
-        self._waiting: dict[str, trio.MemorySendChannel[Line]] = {}
-        self._sending = trio.Lock()
-        self._started = trio.Event()
+    client: Client
+    said: IO[bytes]
+    nursery: trio.Nursery
 
-    async def start(self) -> None:
-        """Wait until the daemon has read its configuration, and serves. Raises `TrialEndedError`."""
-        await self._started.wait()
-        if self._is_ended:
-            raise TrialEndedError(self._last_words())
+    async def open(self, server: str) -> Ready:
+        """Open a session with that server alone, then have it ended. Raises `FaultError` or `ClientError`."""
+        agent = self.client.agent(server)
+        ready = await agent.hello(server)
+        self.nursery.start_soon(_leave, agent)
+        assert isinstance(ready, Ready)
+        return ready
 
-    async def open(self, server: str) -> Line:
-        """The answer to `hello` for one server: `ready`, or a `fault`; then the server is stopped.
-
-        Raises `TrialEndedError`.
-        """
-        send, receive = trio.open_memory_channel[Line](1)
-        self._waiting[server] = send
-        try:
-            await self._say({"__port": "hello", "agent": server, "profile": server})
-            answer = await receive.receive()
-            if answer.get("__port") == "ready":
-                await self._say({"__port": "bye", "agent": server})
-        except (trio.EndOfChannel, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise TrialEndedError(self._last_words()) from error
-        return answer
-
-    def _last_words(self) -> str:
-        said = os.pread(self._said.fileno(), MAX_SAID, 0).decode(errors="replace")
+    def last_words(self) -> str:
+        """The last line that the daemon has said."""
+        said = os.pread(self.said.fileno(), MAX_SAID, 0).decode(errors="replace")
         return said.strip().rpartition("\n")[2] or "it said nothing"
-
-    async def _say(self, line: Line) -> None:
-        async with self._sending:
-            await self._channel.send_all(json.dumps(line).encode() + b"\n")
-
-    async def read(self) -> None:
-        """Hand each line to the task that waits for it, until the daemon has ended."""
-        cutter = LineCutter(MAX_LINE_BYTES)
-        with suppress(trio.BrokenResourceError):
-            await self._say({"__port": "ping"})
-            async for chunk in self._channel:
-                for text in cutter.cut(bytes(chunk)):
-                    line = json.loads(text) if isinstance(text, (bytes, bytearray)) else {}
-                    # The first line of all answers the ping.
-                    self._started.set()
-                    waiting = self._waiting.pop(str(line.get("agent")), None)
-                    if waiting is not None:
-                        waiting.send_nowait(line)
-        self._is_ended = True
-        self._started.set()
-        for waiting in self._waiting.values():
-            waiting.close()
 
 
 @asynccontextmanager
@@ -109,14 +63,17 @@ async def open_trial(config: Path, environ: Mapping[str, str]) -> AsyncIterator[
             )
             theirs.close()
             try:
-                async with trio.SocketStream(ours) as channel, trio.open_nursery() as nursery:
-                    trial = Trial(channel, said)
-                    nursery.start_soon(trial.read)
-                    yield trial
+                async with converse(trio.SocketStream(ours)) as client, trio.open_nursery() as nursery:
+                    yield Trial(client, said, nursery)
                     nursery.cancel_scope.cancel()
             finally:
                 with trio.CancelScope(shield=True):
                     await _end(process)
+
+
+async def _leave(agent: Agent) -> None:
+    with suppress(ClientError, FaultError):
+        await agent.bye()
 
 
 async def _end(process: "subprocess.Popen[bytes]") -> None:

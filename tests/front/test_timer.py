@@ -1,12 +1,13 @@
 """Deadlines of one length, one of which stands for all in the heap."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import trio
 from trio.testing import MockClock
 
 from tests.front.test_front import Incidents
-from tooldispatchd.front.timer import Deferred, Timer
+from tooldispatchd.front.timer import EXPIRIES, Deferred, Timer
 
 
 async def told_after(timer: Timer, seconds: float) -> None:
@@ -56,3 +57,37 @@ async def test_what_expires_may_set_the_next_and_a_defect_of_one_ends_no_other(a
     assert [(name, round(when - began, 3)) for name, when in told] == [("first", 1.0), ("second", 1.0), ("again", 2.0)]
     assert len(timer) == 0
     assert incidents.events == ["deadline failed: a defect"]
+
+
+async def test_many_that_are_due_at_once_let_others_have_their_turns() -> None:
+    timer, told, turns = Timer(Incidents()), list[tuple[str, float]](), [0]
+    line, now = timer.line(1.0), trio.current_time()
+    for _ in range(200):
+        line.add(Deferred(teller(told, "line")), now)
+        timer.add(now, Deferred(teller(told, "heap")))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(timer.run)
+        while len(told) < 400:
+            await trio.lowlevel.checkpoint()
+            turns.append(len(told))
+        nursery.cancel_scope.cancel()
+    assert max(after - before for before, after in pairwise(turns)) <= 2 * EXPIRIES
+
+
+async def test_an_expiring_one_may_drop_another_that_is_due_and_set_itself_anew(autojump_clock: MockClock) -> None:
+    timer, told = Timer(Incidents()), list[tuple[str, float]]()
+    line, began = timer.line(1.0), trio.current_time()
+    second = Deferred(teller(told, "second"))
+
+    class First:
+        def expire(self) -> None:
+            told.append(("first", trio.current_time()))
+            if len(told) == 1:
+                line.drop(second)
+                line.add(self, trio.current_time() + 1.0)
+
+    line.add(First(), began + 1.0)
+    line.add(second, began + 1.0)
+    await told_after(timer, 5.0)
+    assert [(name, round(when - began, 3)) for name, when in told] == [("first", 1.0), ("first", 2.0)]
+    assert len(timer) == 0

@@ -259,7 +259,7 @@ def lively() -> None:
         for step in range(8):
             time.sleep(0.25)
             tell([{"progress": step}] if token is not None else [], token)
-        answer(call, text("at last"))
+        answer(call, text(call["arguments"].get("text", "at last")))
 
 
 def tell(steps: "list[Any]", token: object) -> None:

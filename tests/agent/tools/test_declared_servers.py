@@ -263,6 +263,13 @@ def test_progress_begins_the_servers_limit_anew_where_its_table_says_so(agent: A
     assert agent.ask("lively:echo", {})["content"] == "at last"
 
 
+def test_a_limit_begun_anew_holds_while_the_answer_is_shortened(agent: Agent) -> None:
+    agent.say({"__port": "hello", "profile": "lively", "max_output": 1024})
+    agent.hear()
+    answer = agent.ask("lively:echo", {"text": "x" * 5000})
+    assert "output_read" in answer["content"]
+
+
 # --- chains ---
 
 

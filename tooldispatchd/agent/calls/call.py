@@ -333,7 +333,8 @@ class Call(CallMachine, eq=False, kw_only=True):
         """End the call at its deadline, unless that was put off."""
         self.timed_by = None
         if trio.current_time() < self.ends_at:
-            self._arm(self.ends_at)
+            # In no line: of limits that were put off each is another one.
+            self.timed_by = self.context.timer.add(self.ends_at, self)
         else:
             self.stop(*self.timeout(self.name, self.doing))
             self.context.channel.flush()
@@ -429,7 +430,9 @@ class Call(CallMachine, eq=False, kw_only=True):
         ran_at, since = self.ran_at, self._since if limit_s < math.inf else None
         if self.is_running and ran_at is not None:
             self.halt = lambda _reason: scope.cancel()
-            self._arm(self.allow(limit_s, ran_at))
+            if limit_s == math.inf:
+                # Else it stays under the limit under which it runs, as far as that was extended.
+                self._arm(self.allow(limit_s, ran_at))
         else:
             self.leave_queue = scope.cancel
             self.enter(CallEvent.WAIT, limit_s, since=since)

@@ -9,6 +9,8 @@ kept, within a bound. h11 gets few bytes at a time, and others have their turns 
 import math
 from contextlib import suppress
 from email.utils import formatdate
+from functools import lru_cache
+from time import time
 from typing import Final, NoReturn
 
 import h11
@@ -147,10 +149,13 @@ class ClientConnection:
     async def answer(self, status: int, headers: Headers, body: bytes = b"") -> None:
         """A whole answer. Raises `ConnectionEndError`."""
         length = [] if status == 204 else [("Content-Length", str(len(body)))]
-        await self._send(h11.Response(status_code=status, headers=self._headers([*headers, *length])))
+        data = self._encoded(h11.Response(status_code=status, headers=self._headers([*headers, *length])))
         for start in range(0, 0 if self._is_head else len(body), CHUNK_BYTES):
-            await self._send(h11.Data(data=body[start : start + CHUNK_BYTES]))
-        await self._send(h11.EndOfMessage())
+            if start:
+                await self._write(data)
+                data = b""
+            data += self._encoded(h11.Data(data=body[start : start + CHUNK_BYTES]))
+        await self._write(data + self._encoded(h11.EndOfMessage()))
 
     async def begin(self, headers: Headers) -> None:
         """Begin a stream of events."""
@@ -182,7 +187,7 @@ class ClientConnection:
     def _headers(self, headers: Headers) -> Headers:
         # A body that was not read would be taken for the next request.
         must_end = self.is_ending or self._h11.their_state in {h11.SEND_BODY, h11.ERROR, h11.MUST_CLOSE}
-        return [("Date", formatdate(usegmt=True)), *headers, *([("Connection", "close")] if must_end else [])]
+        return [("Date", _date(int(time()))), *headers, *([("Connection", "close")] if must_end else [])]
 
     # --- bytes ---
 
@@ -219,11 +224,16 @@ class ClientConnection:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise ConnectionEndError from None
 
-    async def _send(self, event: h11.Event) -> None:
+    def _encoded(self, event: h11.Event) -> bytes:
         try:
-            data = self._h11.send(event)
+            return self._h11.send(event) or b""
         except h11.LocalProtocolError:
             raise ConnectionEndError from None
+
+    async def _send(self, event: h11.Event) -> None:
+        await self._write(self._encoded(event))
+
+    async def _write(self, data: bytes) -> None:
         if not data:
             return
         try:
@@ -231,3 +241,9 @@ class ClientConnection:
                 await self._stream.send_all(data)
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             raise ConnectionEndError from None
+
+
+@lru_cache(1)
+def _date(second: int) -> str:
+    """A time as HTTP writes it; each answer of a second has the same."""
+    return formatdate(second, usegmt=True)

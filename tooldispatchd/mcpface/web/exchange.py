@@ -28,6 +28,8 @@ from tooldispatchd.wire.webplaces import WebPlace
 
 # When a client may still wait for an answer as JSON; then events begin, whose comments keep the line alive.
 JSON_S: Final = 5.0
+# Most calls are answered by then; a client that leaves before is found out only afterwards.
+QUICK_S: Final = 0.05
 # Under the minute after which proxies commonly close a line that says nothing.
 COMMENT_S: Final = 15.0
 # So long an answer to a wrong token takes: guessing is slow on each of few connections.
@@ -282,7 +284,11 @@ class _Exchange:
         # A call has its own end; what only listens has that of its token.
         until = self._credential.until if peeked.method == "subscriptions/listen" else math.inf
         try:
-            await _while_connected(self._connection, partial(self._tell, session, feed, reader, peeked), until=until)
+            with trio.move_on_after(QUICK_S):
+                await feed.take(reader, 0)
+            tell = partial(self._tell, session, feed, reader, peeked)
+            # Looking whether a client is still there takes a task of its own.
+            await (tell() if feed.is_complete else _while_connected(self._connection, tell, until=until))
         finally:
             session.leave(feed, reader)
 

@@ -9,6 +9,7 @@ or leaves undone waits for another session.
 """
 
 import math
+import os
 import secrets
 import socket
 import time
@@ -70,7 +71,12 @@ class WebSession:
         self._numbers: dict[int, MessageFeed] = {0: self.unasked}
         self._next_number = 0
         self._unsent = bytearray()
+        self._channel: int | None = None
         self._changed = trio.lowlevel.ParkingLot()
+        self._stuck = trio.lowlevel.ParkingLot()
+        # Of what is done by the clock; and until when that waits.
+        self._sooner = trio.lowlevel.ParkingLot()
+        self._waits_until = math.inf
         self.has_told_keys = False
         """Whether an answer may lead back here: the state of a request, a task."""
         self._scope = trio.CancelScope()
@@ -126,6 +132,7 @@ class WebSession:
         feed.detach(reader)
         if feed.number in self._kept:
             self._kept[feed.number] = trio.current_time() + KEPT_S
+            self._sooner.unpark()
         self._changed.unpark_all()
 
     def knows(self, key: str) -> bool:
@@ -151,11 +158,13 @@ class WebSession:
                 try:
                     with trio.fail_after(CONNECT_S):
                         await channel.connect("\0" + door)
+                    self._channel = channel.fileno()
                     await self._carry(channel, LineCutter(max_answer_bytes))
                 except (OSError, trio.TooSlowError):
                     self._why = "the daemon cannot be reached"
         finally:
             self.is_over = True
+            self._channel = None
             self._face.lost(self._why)
             self._settle()
             for feed in self._numbers.values():
@@ -192,27 +201,27 @@ class WebSession:
         return [feed for feed in self._numbers.values() if feed.has_reader]
 
     async def _write(self, channel: trio.socket.SocketType) -> None:
+        """Send what could not be sent at once."""
         while True:
             while not self._unsent:
-                await self._changed.park()
-            lines, self._unsent = self._unsent, bytearray()
-            with memoryview(lines) as view:
-                sent = 0
-                while sent < len(view):
-                    try:
-                        sent += await channel.send(view[sent : sent + READ_BYTES])
-                    except OSError:
-                        # What it said before it stopped reading is still to be read.
-                        await trio.sleep_forever()
+                await self._stuck.park()
+            try:
+                sent = await channel.send(bytes(self._unsent[:READ_BYTES]))
+            except OSError:
+                # What it said before it stopped reading is still to be read.
+                await trio.sleep_forever()
+            del self._unsent[:sent]
             self._changed.unpark_all()
 
     async def _wake(self) -> None:
         while True:
             # One that is read again is kept until its reader leaves.
-            unread = (until for number, until in self._kept.items() if not self._numbers[number].has_reader)
-            kept_until = min(unread, default=math.inf)
-            with trio.move_on_at(min(self._face.wake_at, kept_until, trio.current_time() + self.idle_s)):
-                await self._changed.park()
+            kept_until = self._kept_until
+            now = trio.current_time()
+            idle_at = max(self.used_at, now - self.idle_s / 2) + self.idle_s
+            self._waits_until = min(self._face.wake_at, kept_until, idle_at)
+            with trio.move_on_at(self._waits_until):
+                await self._sooner.park()
             now = trio.current_time()
             if now >= kept_until:
                 self._drop_kept()
@@ -222,14 +231,32 @@ class WebSession:
             if self.is_idle and now >= self.used_at + self.idle_s:
                 self.end()
 
+    @property
+    def _kept_until(self) -> float:
+        unread = (until for number, until in self._kept.items() if not self._numbers[number].has_reader)
+        return min(unread, default=math.inf)
+
+    def _send(self) -> None:
+        """Send what the daemon takes now; the rest is sent as it reads on."""
+        try:
+            sent = 0 if self._channel is None else os.write(self._channel, self._unsent)
+        except OSError:
+            sent = 0
+        del self._unsent[:sent]
+
     def _settle(self, held: int = 0) -> None:
         """Hand on what the Face has said; `held` are bytes of a line of the daemon that is not whole yet."""
         said, self._face.to_client[:] = self._face.to_client[:], []
         for each in said:
             self._say(each)
+        is_free = not self._unsent
         for line in self._face.to_daemon:
             self._unsent += line
         self._face.to_daemon.clear()
+        if self._unsent and is_free:
+            self._send()
+            if self._unsent:
+                self._stuck.unpark()
         for warning in self._face.to_log:
             if self.log is not None:
                 self.log.tell("session warned", warning=warning)
@@ -237,6 +264,8 @@ class WebSession:
         self._drop_kept()
         self._book(held)
         self._changed.unpark_all()
+        if min(self._face.wake_at, self._kept_until) < self._waits_until:
+            self._sooner.unpark()
         if self._face.is_over:
             self.end()
 

@@ -21,6 +21,7 @@ from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.steps.gates import StateStep
 from tooldispatchd.calls.outcome import Answer, LeftBeside, Outcome
 from tooldispatchd.catalog.confinement import is_counted, size_of
+from tooldispatchd.catalog.enforcement import Enforced
 from tooldispatchd.catalog.hookspec import tools_of
 from tooldispatchd.catalog.profiles import UNBOUND, Profile
 from tooldispatchd.catalog.speckinds import WORKSPACE
@@ -41,7 +42,7 @@ class PythonPlan(TaskPlan):
     __slots__ = ("_log", "_options", "_output", "_runtime", "_scratch", "_state", "_tool", "_warm")
 
     def __init__(self, runtime: Runtime, warm: Warm, tool: DeclaredTool, profile: Profile) -> None:
-        enforced = enforced_for(runtime.setup, tool.spec, profile)
+        function, enforced = _python_tool(runtime.setup, tool, profile)
         offered = offered_of(tool, tuple(enforced.lacking))
         super().__init__(offered, kind="python", limit_s=limit_of(runtime.setup, tool), read=read_of(tool))
         state = tool.spec.state
@@ -54,7 +55,7 @@ class PythonPlan(TaskPlan):
         self._warm = warm
         self._options = tool.spec.options
         self._output = tool.output
-        self._tool = _python_tool(runtime.setup, tool, profile)
+        self._tool = function
         self.gives_json = not self._tool.gives_parts
         policy = self._tool.policy
         # A function makes its directory itself when it asks for it, unless it may not.
@@ -194,13 +195,14 @@ def _functions_of(setup: Setup, profiles: Iterable[Profile]) -> Iterator[PythonT
         inner = (inner for tool in profile.tools for inner in catalog.tools[tool].needs)
         for name in dict.fromkeys((*profile.tools, *inner)):
             if (tool := catalog.tools[name]).spec.python is not None:
-                yield _python_tool(setup, tool, profile)
+                yield _python_tool(setup, tool, profile)[0]
     for name in tools_of(catalog.config.hooks):
         if (tool := catalog.tools[name]).spec.python is not None:
-            yield _python_tool(setup, tool, UNBOUND)
+            yield _python_tool(setup, tool, UNBOUND)[0]
 
 
-def _python_tool(setup: Setup, tool: DeclaredTool, profile: Profile) -> PythonTool:
+def _python_tool(setup: Setup, tool: DeclaredTool, profile: Profile) -> tuple[PythonTool, Enforced]:
+    """The function as agents of `profile` call it, and what of its bounds the machine enforces."""
     spec, signature = tool.spec, tool.signature
     assert spec.python is not None
     assert signature is not None
@@ -209,7 +211,7 @@ def _python_tool(setup: Setup, tool: DeclaredTool, profile: Profile) -> PythonTo
     policy = (policy_of(enforced) or Policy())._replace(
         asked_read=asked.read if kept.read is None else None, asked_write=asked.write if kept.write is None else None
     )
-    return PythonTool(
+    function = PythonTool(
         function=spec.python,
         interpreter=signature.interpreter,
         env=tuple(sorted((home_of(kept.user) | spec.env).items())),
@@ -227,3 +229,4 @@ def _python_tool(setup: Setup, tool: DeclaredTool, profile: Profile) -> PythonTo
         max_forks=spec.max_forks,
         max_rss=size_of(spec.max_rss),
     )
+    return function, enforced

@@ -3,8 +3,8 @@
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,8 @@ from tooldispatchd.cli.jsontext import shown_json
 if TYPE_CHECKING:
     # Imported when it runs.
     from tooldispatchd.config.configuration import ConfigError
-    from tooldispatchd.doctor.diagnosis import Diagnosis, Examiner
+    from tooldispatchd.doctor.diagnosis import Diagnosis
+    from tooldispatchd.doctor.examination import ShowProgress
 
 EPILOG: Final = """\
 Each MCP server is started, or reached, in a private daemon, as serve would do it, and asked for its tools; each HTTP
@@ -74,8 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     from tooldispatchd.doctor.diagnosis import Health, worst
     from tooldispatchd.doctor.examination import examine
 
-    with _onlooker(arguments) as onlooker:
-        found = trio.run(examine, path, loaded, os.environ, onlooker, arguments.timeout)
+    with _progress(arguments) as show:
+        found = trio.run(examine, path, loaded, os.environ, show, arguments.timeout)
     if arguments.json:
         _print_json({"ok": worst(found) is not Health.WRONG, "problems": [], "findings": to_builtins(found)})
     else:
@@ -152,51 +153,24 @@ def _lines(found: "Diagnosis") -> list[str]:
 # --- how far it is ---
 
 
-class _Silent:
-    """Nobody looks on."""
+@contextmanager
+def _progress(arguments: argparse.Namespace) -> "Iterator[ShowProgress]":
+    """Keep one line on a terminal: how many are done, and what is waited for."""
+    if arguments.json or sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda _done, _running: None
+        return
 
-    def began(self, examiner: "Examiner") -> None: ...
-    def ended(self, examiner: "Examiner") -> None: ...
+    from rich.console import Console
+    from rich.status import Status
+    from rich.text import Text
 
+    console = Console(stderr=True)
+    with Status("", console=console) as status:
 
-class _Progress(AbstractContextManager["_Progress"]):
-    """One line on a terminal: how many are done, and what is waited for."""
+        def draw(done: int, running: Iterable[str]) -> None:
+            line = Text(f"{done} done; {', '.join(map(printable, running))}")
+            # Beside the spinner, in one line.
+            line.truncate(console.width - 2, overflow="ellipsis")
+            status.update(line)
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.status import Status
-
-        self._console = Console(stderr=True)
-        self._status = Status("", console=self._console)
-        self._running: dict[str, None] = {}
-        self._done = 0
-
-    def __enter__(self) -> "_Progress":
-        self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._status.stop()
-
-    def began(self, examiner: "Examiner") -> None:
-        self._running[f"{examiner.part} {examiner.name}"] = None
-        self._draw()
-
-    def ended(self, examiner: "Examiner") -> None:
-        self._running.pop(f"{examiner.part} {examiner.name}", None)
-        self._done += 1
-        self._draw()
-
-    def _draw(self) -> None:
-        from rich.text import Text
-
-        line = Text(f"{self._done} done; {', '.join(map(printable, self._running))}")
-        # Beside the spinner, in one line.
-        line.truncate(self._console.width - 2, overflow="ellipsis")
-        self._status.update(line)
-
-
-def _onlooker(arguments: argparse.Namespace) -> "AbstractContextManager[_Silent | _Progress]":
-    """What draws, where somebody sees it."""
-    is_seen = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    return _Progress() if is_seen and not arguments.json else nullcontext(_Silent())
+        yield draw

@@ -54,6 +54,8 @@ class Document(msgspec.Struct, frozen=True):
 
 def read_json(text: str) -> Document:
     """Read a JSON text, which may have comments and commas behind last members. Raises `DocumentError`."""
+    # Not by the tokens of the MCP face's installer, which edits such texts and keeps where each member stands: json's
+    # decoder reads documents of megabytes, and its messages say what is wrong.
     try:
         return _read_json(text)
     except DocumentError:

@@ -3,10 +3,10 @@
 load ─▶ examiners: machine, files, places, servers (in a private daemon), APIs, tools ─▶ diagnoses, in that order
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
@@ -24,22 +24,23 @@ from tooldispatchd.doctor.trial import open_trial
 AT_ONCE: Final = 8
 
 
-class Onlooker(Protocol):
-    """The terminal, or a program, that is told how far the examination is."""
-
-    def began(self, examiner: Examiner) -> None: ...
-    def ended(self, examiner: Examiner) -> None: ...
+ShowProgress = Callable[[int, Iterable[str]], None]
+"""Told how many examiners are done, and which ones run."""
 
 
 async def examine(
-    path: Path, loaded: Loaded, environ: Mapping[str, str], onlooker: Onlooker, within_s: float
+    path: Path, loaded: Loaded, environ: Mapping[str, str], show: ShowProgress, within_s: float
 ) -> list[Diagnosis]:
     """The diagnoses of all that the configuration at `path` names; what is not done by then is wrong."""
     found: dict[int, Diagnosis] = {}
+    running: dict[int, str] = {}
+    done = 0
     places = trio.Semaphore(AT_ONCE)
 
     async def run(number: int, examiner: Examiner) -> None:
-        onlooker.began(examiner)
+        nonlocal done
+        running[number] = f"{examiner.part} {examiner.name}"
+        show(done, running.values())
         found[number] = _late(examiner, within_s)
         with trio.move_on_after(examiner.limit_s) as limit:
             try:
@@ -48,7 +49,9 @@ async def examine(
                 found[number] = examiner.named(wrong(f"it cannot be looked at: {error.strerror or error}"))
         if limit.cancelled_caught:
             found[number] = _late(examiner, examiner.limit_s)
-        onlooker.ended(examiner)
+        done += 1
+        del running[number]
+        show(done, running.values())
 
     async def run_in_turn(number: int, examiner: Examiner) -> None:
         async with places:

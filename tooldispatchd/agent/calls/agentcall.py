@@ -5,7 +5,7 @@ Where it goes is `InFlight`'s.
 
 import math
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import trio
@@ -23,7 +23,9 @@ from tooldispatchd.calls.stages import CallEvent, CallState
 from tooldispatchd.calls.trace import is_traceparent
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import CallMeta, ContentKind, ShortReq
-from tooldispatchd.wire.session import SessionMachine
+
+if TYPE_CHECKING:
+    from tooldispatchd.agent.calls.inflight import InFlight
 
 # More than most models can read at once.
 MAX_OUTPUT: Final = 256 * 1024
@@ -38,19 +40,6 @@ def room_of(body: ShortReq) -> float:
     return min(tokens, math.inf if body.max_bytes is None else body.max_bytes)
 
 
-class HoldingCalls(Protocol):
-    """`InFlight`, as the calls in it use it."""
-
-    @property
-    def machine(self) -> SessionMachine: ...
-    def update(self, call: "AgentCall", update: Update) -> None: ...
-    def run(self, call: "AgentCall") -> None: ...
-    def announce(self, call: "AgentCall") -> None: ...
-    def was_read(self, call: "AgentCall") -> Fault | None: ...
-    def spawn(self, call: "AgentCall", task: Task) -> None: ...
-    def ended(self, call: "AgentCall") -> None: ...
-
-
 class AgentCall(Call, eq=False, kw_only=True):
     """A call that an agent asked for. `key` is its id, or its job once the agent was told of that.
 
@@ -58,7 +47,7 @@ class AgentCall(Call, eq=False, kw_only=True):
     may be `stored`.
     """
 
-    calls: HoldingCalls
+    calls: "InFlight"
     key: str | Job
     asked_kind: ContentKind | None = None
     asked_room: float = math.inf
@@ -209,7 +198,7 @@ class AgentCall(Call, eq=False, kw_only=True):
         return meta if self.child is None else msgspec.structs.replace(meta, child=self.child)
 
 
-def agent_call(calls: HoldingCalls, context: CallContext, body: ShortReq) -> AgentCall:
+def agent_call(calls: "InFlight", context: CallContext, body: ShortReq) -> AgentCall:
     """Make the call that an agent asks for."""
     now, lineage, asked = trio.current_time(), context.lineage, calls.machine.asked
     allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000

@@ -1,27 +1,14 @@
 """Who is asked whether calls may run: the session that came in from outside, or one of the profile that is named."""
 
 from collections.abc import Hashable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.setup import Setup
-from tooldispatchd.wire.questions import Questions
-from tooldispatchd.wire.session import SessionMachine
+
+if TYPE_CHECKING:
+    from tooldispatchd.agent.session.session import Session
 
 APPROVE = "approve"
-
-
-class AskedSession(Protocol):
-    """A session, as it is asked."""
-
-    machine: SessionMachine
-    number: int
-    profile: str
-    lineage: Lineage | None
-
-    @property
-    def questions(self) -> Questions: ...
-    def flush(self) -> None: ...
 
 
 class Approvers:
@@ -31,9 +18,9 @@ class Approvers:
 
     def __init__(self) -> None:
         # With the channel about which none is asked.
-        self._present: dict[str, dict[AskedSession, Hashable | None]] = {}
+        self._present: dict[str, dict[Session, Hashable | None]] = {}
 
-    def note(self, session: AskedSession, setup: Setup, channel: Hashable) -> None:
+    def note(self, session: "Session", setup: Setup, channel: Hashable) -> None:
         """The session is open or has said what it answers.
 
         One that has shown no token is not asked about calls of its own `channel`, nor of agents that these run: it may
@@ -47,13 +34,11 @@ class Approvers:
         if spec is not None and spec.approver is True and APPROVE in session.machine.asked.answers:
             self._present.setdefault(session.profile, {})[session] = not_of
 
-    def forget(self, session: AskedSession) -> None:
+    def forget(self, session: "Session") -> None:
         """The session is over. Idempotent."""
         self._present.get(session.profile, {}).pop(session, None)
 
-    def of(
-        self, session: AskedSession, root: AskedSession | None, setup: Setup, channel: Hashable
-    ) -> AskedSession | None:
+    def of(self, session: "Session", root: "Session | None", setup: Setup, channel: Hashable) -> "Session | None":
         """Find the session that is asked about calls of a session, which is `root` or below it; None for nobody.
 
         The approver that its own profile names, else that of the root's profile, else the root.
@@ -67,7 +52,7 @@ class Approvers:
         return next((each for each, not_of in present if each.machine.accepts and not_of != channel), None)
 
 
-def answerer(session: AskedSession) -> str:
+def answerer(session: "Session") -> str:
     """Its agent, as the record of an approval names it."""
     agent = session.machine.agent
     return session.profile if agent is None else f"{session.profile}/{agent}"

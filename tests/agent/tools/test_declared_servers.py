@@ -26,7 +26,7 @@ CONFIG = "\n".join(
         server("broken", "dies_at_start"),
         server("off", "echo", "enabled = false"),
         server("parent", "grandchild"),
-        server("lively", "lively", "call_s = 1.5", "reset_timeout_on_progress = true"),
+        server("lively", "lively", "call_s = 1.9", "reset_timeout_on_progress = true"),
         '[mcp.docs]\nurl = "http://127.0.0.1:1/mcp"',
         f"[mcp]\nkit = {command(NAMED, 'kit', 'open', 'shut', 'lock', tools=['open'], deny=['lock'])}",
         '[tools.first]\ninline = "id"\ntype = "string -> string"',

@@ -173,8 +173,10 @@ def test_the_example_with_every_key_in_force_is_right_too(tmp_path: Path, source
     others = {"token", "token_env", "token_file", "auth", "oauth", "basic"} - {source}
     others -= {"oauth"} if source == "auth" else set()
     before, profiles = uncommented(EXAMPLE).split("# ---- Profiles")
-    # There is no virtual environment here; `ports` goes without `input_mode`, and the function has no `ctx`.
-    servers = re.sub(rf"(?m)^({'|'.join([*others, 'venv', 'ports', 'exit_codes', 'state'])}) = .*\n", "", before)
+    # There is no virtual environment here; `ports` goes without `input_mode`, the function has no `ctx`, and a shared
+    # server no spare one.
+    others |= {"venv", "ports", "exit_codes", "state", "spare"}
+    servers = re.sub(rf"(?m)^({'|'.join(others)}) = .*\n", "", before)
     wanted = "token" if source == "auth" else source
     file.write_text(servers + re.sub(rf"(?m)^(?!{wanted} )token\w* = .*\n", "", f"#{profiles}"))
     (tmp_path / "tools.plumb").write_text("type Other = Person")

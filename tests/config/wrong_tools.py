@@ -263,7 +263,7 @@ cannot use t.toml: 2 problems
 t.toml:3: tools.a.reuse: this key is gone
     allowed: an MCP server, or a Python function with `state`, which live on from call to call
 t.toml:6: tools.b.prefork: this key is gone
-    allowed: `resident = true`, for a function that may serve one call after the other in one process""",
+    allowed: `resident`, for a function that may serve one call after the other in one process""",
     ),
     "mistakes of several tables, none of which hides another": (
         """\

@@ -91,3 +91,9 @@ OwnerId = int | str
 Owners = int | str | tuple[OwnerId, ...]
 # Bytes, as a number or as text with a binary unit ("512M"); `catalog.confinement` reads both. No `Meta` here, as above.
 Size = int | str
+
+GONE_KEYS: Final = {
+    "reuse": "an MCP server, or a Python function with `state`, which live on from call to call",
+    "prefork": "`resident`, for a function that may serve one call after the other in one process",
+}
+"""Keys of earlier versions, and what to use instead."""

@@ -7,7 +7,7 @@ validator's quote values, and a value may be a secret.
 import functools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, cast
 
 import jsonschema_rs
@@ -66,11 +66,6 @@ _BOUND_WORDS: Final = {
     "minimum": "at least",
     "exclusiveMaximum": "under",
     "maximum": "at most",
-}
-# Keys that there were, and how to do without.
-_GONE: Final[Mapping[object, str]] = {
-    "reuse": "an MCP server, or a Python function with `state`, which live on from call to call",
-    "prefork": "`resident = true`, for a function that may serve one call after the other in one process",
 }
 # What tells a process from a tool, and is near to no key of a tool.
 _OF_PROCESSES: Final = frozenset({"kind", "chain", "filter", "project"})
@@ -196,7 +191,7 @@ def _unknown_key(path: Path, known: list[str]) -> Problem:
         name = json.dumps(path[1], ensure_ascii=False)
         why = f"{path[-1]} is a key of [processes]; a tool is made of a process"
         return Problem(path, why, allowed=f"process = {name}, and {path[-1]} in [processes.{path[1]}]")
-    gone = _GONE.get(path[-1])
+    gone = speckinds.GONE_KEYS.get(str(path[-1]))
     if gone is not None:
         return Problem(path, "this key is gone", allowed=gone)
     meant = nearest(str(path[-1]), known)

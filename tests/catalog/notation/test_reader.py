@@ -399,7 +399,7 @@ def test_a_server_has_every_key_that_it_has_in_a_configuration() -> None:
           network: false read: ["."] write: [] sandbox: "required"
           queue: "q" priority: "low" exclusive: "docs" breaker: "5 in 30s, rest 10s" read_only: [a] idempotent: [a]
           cache: { get_a: "5m" } cache_scope: "shared" single_flight: true tags: ["a"]
-          redact: true when: "size(input) < 9" approve: "always" max_output: 4096 overflow: "store"
+          redact: true when: "size(input) < 9" approve: "always" max_output: 4096 overflow: "store" keep_s: 9 spare: 1
         }
         let s : {q: string} -> json = tool { mcp: docs }
     """

@@ -41,6 +41,24 @@ WRONG = [
     ("let f : int -> int = tool { process f }", ['1:37: expected ":", found "f"']),
     ("let f : int -> int = tool { process: }", ['1:38: expected a value, found "}"']),
     ("let f : int -> int = tool { proces: f }", ['1:29: a tool has no key "proces" [process]']),
+    (
+        'let f : int -> int = tool { python: "a:b", prefork: 2 }',
+        [
+            (
+                '1:44: the key "prefork" is gone; use `resident`, '
+                "for a function that may serve one call after the other in one process"
+            )
+        ],
+    ),
+    (
+        'let f : !int -> !int = agent { command: "x", reuse: 2 }',
+        [
+            (
+                '1:46: the key "reuse" is gone; use an MCP server, or a Python function with `state`, '
+                "which live on from call to call"
+            )
+        ],
+    ),
     ('let f : int -> int = tool { type: "x" }', ["1:29: the type stands before the braces: let name : A -> B = …"]),
     ("let f : !int -> !int = tool { process: f }", ["1:24: a tool takes bare types: A -> B, without !"]),
     (

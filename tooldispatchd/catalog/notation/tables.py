@@ -27,6 +27,7 @@ from tooldispatchd.catalog.notation.syntax import (
 )
 from tooldispatchd.catalog.notation.wiring import write_chain
 from tooldispatchd.catalog.problems import Path
+from tooldispatchd.catalog.speckinds import GONE_KEYS
 from tooldispatchd.catalog.specs import ProcessSpec, ToolSpec
 
 # Every annotation; all but `tool` are keys of a table.
@@ -194,6 +195,8 @@ class Blocks:
                 self._refuse_type(pair)
             elif pair.key in _OF_TOOL:
                 table[pair.key] = self._make(pair, (*path, pair.key))
+            elif pair.key in GONE_KEYS:
+                self._refuse_gone(pair)
             else:
                 why = f'a tool has no key "{pair.key[:MAX_NAME]}"'
                 self._written.refuse_unknown(pair.place, why, pair.key, _OF_TOOL)
@@ -210,6 +213,8 @@ class Blocks:
                 table[pair.key] = self._make(pair, (*path, pair.key))
             elif pair.key in MODEL_OPTIONS:
                 others.append(pair)
+            elif pair.key in GONE_KEYS:
+                self._refuse_gone(pair)
             else:
                 # A key that restricts would be no restriction among options.
                 near = nearest(pair.key, _OF_AGENT)
@@ -242,6 +247,9 @@ class Blocks:
 
     def _refuse_type(self, pair: KeyValue) -> None:
         self._refuse(pair, "the type stands before the braces: let name : A -> B = …")
+
+    def _refuse_gone(self, pair: KeyValue) -> None:
+        self._refuse(pair, f'the key "{pair.key}" is gone; use {GONE_KEYS[pair.key]}')
 
     def _refuse(self, pair: KeyValue, why: str, near: str | None = None) -> None:
         self._written.refuse(pair.place, why, near)

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 from tooldispatchd.forked.python.marking import CHILD
+from tooldispatchd.forked.signals import signal_name
 from tooldispatchd.toolbox.excerpt import Excerpt, from_character, without_nulls
 from tooldispatchd.toolbox.leftovers import ROUND_S, Leftovers, ended_leftovers
 
@@ -63,7 +64,7 @@ class Run(NamedTuple):
 
     def text(self, *notes: str) -> str:
         """The answer to a model: the output, then how it ended, then the notes, each on a line of its own."""
-        by = f"exit code {self.code}" if self.code >= 0 else f"ended by {_name_of(-self.code)}"
+        by = f"exit code {self.code}" if self.code >= 0 else f"ended by {signal_name(-self.code)}"
         end = by if self.stopped is None else f"{self.stopped}; {by}"
         gap = "" if not self.output or self.output.endswith("\n") else "\n"
         return "\n".join((f"{self.output}{gap}{end}", *notes))
@@ -279,11 +280,3 @@ def _signal_group(pid: int, signum: int) -> None:
     # Of its members one may run as another user, and another may be gone.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signum)
-
-
-def _name_of(signum: int) -> str:
-    try:
-        return signal.Signals(signum).name
-    except ValueError:
-        # Real-time signals have no names.
-        return f"signal {signum}"

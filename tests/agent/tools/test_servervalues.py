@@ -8,7 +8,7 @@ from tests.agent.fakes import Ledger, open_runtime
 from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.tools.servers import Once, open_keeper
-from tooldispatchd.agent.tools.servervalues import server_value
+from tooldispatchd.agent.tools.servervalues import value_of
 from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.profiles import ServerUse
 from tooldispatchd.catalog.servers import ServerCredentials
@@ -22,7 +22,7 @@ PART = ServerUse("kit", ("say",))
 COMMAND = McpSpec(command="kit")
 
 
-async def value_of(spec: McpSpec, use: ServerUse | None = WHOLE, *needed: str, secret: str = "") -> Server:
+async def made(spec: McpSpec, use: ServerUse | None = WHOLE, *needed: str, secret: str = "") -> Server:
     """The server of a catalog whose tools `one` and `two` are made of it."""
     catalog = build_catalog(
         Config(
@@ -38,22 +38,23 @@ async def value_of(spec: McpSpec, use: ServerUse | None = WHOLE, *needed: str, s
         credentials = ServerCredentials((("authorization", secret),), client_secret=secret, private_key=secret)
         binding = msgspec.structs.replace(binding, credentials=credentials)
     async with open_runtime(catalog) as runtime:
-        return server_value(runtime, binding, use, needed=needed, profile=catalog.profiles["default"], program=None)
+        profile = catalog.profiles["default"]
+        return value_of(runtime, binding, use, needed=needed, profile=profile, workspace=None)[0]
 
 
 async def test_a_command_is_run_with_the_limits_of_all_or_its_own() -> None:
     spec = McpSpec(command="kit", args=("-v",), env={"A": "b"}, cwd="/srv", deny=("rm",), protocol="2025-06-18")
-    server = await value_of(spec)
+    server = await made(spec)
     assert (server.argv, server.env, server.cwd, server.reach) == (("kit", "-v"), {"A": "b"}, "/srv", None)
     assert (server.deny, server.protocol, server.handshake_s, server.call_s) == (("rm",), "2025-06-18", 7, 8)
-    own = await value_of(McpSpec(command="kit", handshake_s=1, call_s=2, trace=True))
+    own = await made(McpSpec(command="kit", handshake_s=1, call_s=2, trace=True))
     assert (own.handshake_s, own.call_s, own.traced) == (1, 2, True)
 
 
 async def test_a_url_is_reached_with_what_was_read_for_it() -> None:
     oauth = OAuthSpec(grant="client_credentials", client_id="me", client_secret_env="KIT", scopes=("read",))
     spec = McpSpec(url="https://x.example/mcp", auth="oauth", oauth=oauth, ca="/ca.pem", hosts=("y.example",))
-    server = await value_of(spec, secret="s3cret")
+    server = await made(spec, secret="s3cret")
     assert server.argv == ()
     assert server.reach == Reach(
         url="https://x.example/mcp",
@@ -73,28 +74,28 @@ async def test_a_url_is_reached_with_what_was_read_for_it() -> None:
 
 async def test_only_what_is_wanted_is_listed() -> None:
     whitelisted = McpSpec(command="kit", tools=("say",))
-    assert (await value_of(whitelisted)).whitelist == ("say",)
-    assert (await value_of(COMMAND)).whitelist is None
-    needed = await value_of(whitelisted, None, "one")
+    assert (await made(whitelisted)).whitelist == ("say",)
+    assert (await made(COMMAND)).whitelist is None
+    needed = await made(whitelisted, None, "one")
     assert (needed.whitelist, needed.declared) == ((), ("one",))
 
 
 async def test_a_shared_server_is_the_same_for_all_sessions() -> None:
     spec = McpSpec(command="kit", shared=True)
-    values = [await value_of(spec, use, *needed) for use, *needed in ((PART,), (None, "one"), (None, "two"))]
+    values = [await made(spec, use, *needed) for use, *needed in ((PART,), (None, "one"), (None, "two"))]
     assert values[0] == values[1] == values[2]
     assert (values[0].declared, values[0].dies_of_timeouts) == (("one", "two"), False)
 
 
 async def test_a_call_over_its_time_is_the_end_unless_the_table_says_otherwise() -> None:
-    assert (await value_of(COMMAND)).dies_of_timeouts
-    assert not (await value_of(McpSpec(command="kit", on_timeout="cancel"))).dies_of_timeouts
+    assert (await made(COMMAND)).dies_of_timeouts
+    assert not (await made(McpSpec(command="kit", on_timeout="cancel"))).dies_of_timeouts
 
 
 async def test_a_profile_has_the_resources_of_the_servers_that_it_offers_whole() -> None:
-    assert (await value_of(COMMAND)).resources
-    assert not (await value_of(COMMAND, PART)).resources
-    assert (await value_of(McpSpec(command="kit", mcp_resources=True), PART)).resources
+    assert (await made(COMMAND)).resources
+    assert not (await made(COMMAND, PART)).resources
+    assert (await made(McpSpec(command="kit", mcp_resources=True), PART)).resources
 
 
 async def test_a_connection_holds_no_generation() -> None:
@@ -104,7 +105,8 @@ async def test_a_connection_holds_no_generation() -> None:
     async with open_runtime(catalog) as first:
         setup = Setup(catalog, Ledger(), uid=1000)
         runtime = Runtime(setup, first.services, first.state)
-        server = server_value(runtime, binding, WHOLE, needed=(), profile=catalog.profiles["default"], program=None)
+        profile = catalog.profiles["default"]
+        server, _ = value_of(runtime, binding, WHOLE, needed=(), profile=profile, workspace=None)
         share, log = first.state.memory.share(None), Ledger()
         keeper = open_keeper(
             runtime,

@@ -25,27 +25,14 @@ def value_of(
     profile: Profile,
     workspace: Workspace | None,
 ) -> tuple[Server, Program | None]:
-    """Make the value and the program of a server, as a session of `profile` with this workspace has it."""
-    program = program_of_server(runtime.setup, binding.spec, profile)
-    program = None if program is None else program.at(workspace)
-    return server_value(runtime, binding, use, needed=needed, profile=profile, program=program), program
+    """Make the value and the program of a server, as a session of `profile` with this workspace has it.
 
-
-def server_value(
-    runtime: Runtime,
-    binding: Binding,
-    use: ServerUse | None,
-    *,
-    needed: tuple[str, ...],
-    profile: Profile,
-    program: Program | None,
-) -> Server:
-    """The server as a session of `profile` uses it: whole or in part, and `needed` for its declared tools.
-
-    That of a shared server says nothing of the session, so that those of all sessions are equal, but whether its
-    resources are offered. `program` is that of a server with a command.
+    It is used whole or in part, and `needed` for its declared tools. The value of a shared server says nothing of the
+    session, so that those of all sessions are equal, but whether its resources are offered.
     """
     spec = binding.spec
+    program = program_of_server(runtime.setup, spec, profile)
+    program = None if program is None else program.at(workspace)
     limits = runtime.setup.limits
     is_whole = use is not None and use.only is None
     # A server that is not offered needs no more than the tools that declared ones are made of.
@@ -56,7 +43,7 @@ def server_value(
         needed = tuple(dict.fromkeys(tool.tool for tool in made if tool.binding == binding.name))
     offered = runtime.setup.offers_resources(profile.name)
     max_content_bytes = limits.max_content_bytes if program is None else program.command.max_output_bytes
-    return Server(
+    value = Server(
         name=binding.name,
         argv=() if spec.command is None else (spec.command, *spec.args),
         reach=reach_of(binding),
@@ -83,6 +70,7 @@ def server_value(
         max_content_bytes=max_content_bytes,
         policy=None if program is None else program.policy,
     )
+    return value, program
 
 
 def reach_of(binding: Binding) -> Reach | None:

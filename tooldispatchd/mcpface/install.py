@@ -183,7 +183,7 @@ def plan(client: str, path: Path, name: str, start: Sequence[str]) -> Installati
     """
     before = _read(path)
     text = before or ""
-    read, edited = _FORMATS.get(path.suffix, _jsonc)()
+    read, edited = _format_of(path.suffix)
     try:
         expected = read(text)
         for at, value in _edits(CLIENTS[client], expected, name, start):
@@ -229,23 +229,17 @@ def _put(value: Json, path: Sequence[str], new: Json) -> Json:
     return {**members, path[0]: _put(members.get(path[0]), path[1:], new)}
 
 
-def _jsonc() -> tuple[_Reads, _Edits]:
+def _format_of(suffix: str) -> tuple[_Reads, _Edits]:
+    # Few clients need the others.
+    if suffix == ".toml":
+        from tooldispatchd.mcpface.tomledit import read_toml, with_toml  # noqa: PLC0415
+
+        return read_toml, with_toml
+    if suffix == ".yaml":
+        from tooldispatchd.mcpface.yamledit import read_yaml, with_yaml  # noqa: PLC0415
+
+        return read_yaml, with_yaml
     return read_jsonc, with_value
-
-
-def _toml() -> tuple[_Reads, _Edits]:
-    from tooldispatchd.mcpface.tomledit import read_toml, with_toml  # noqa: PLC0415  # few clients need it
-
-    return read_toml, with_toml
-
-
-def _yaml() -> tuple[_Reads, _Edits]:
-    from tooldispatchd.mcpface.yamledit import read_yaml, with_yaml  # noqa: PLC0415  # as above
-
-    return read_yaml, with_yaml
-
-
-_FORMATS: Final = {".toml": _toml, ".yaml": _yaml}
 
 
 def write(change: Installation) -> None:

@@ -22,6 +22,11 @@ class Problem(msgspec.Struct, frozen=True):
     excerpt: str | None = None
 
 
+def dotted(path: Path) -> str:
+    """Write a path as people do: `processes.writer.mcp[0]`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
 def cut(text: str, limit: int) -> str:
     """A text of at most so many characters, as it may stand in a message."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

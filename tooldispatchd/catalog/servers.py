@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from tooldispatchd.catalog.confinement import KEYS, problems_of
 from tooldispatchd.catalog.names import default_prefix, nearest, prefix_taken, split_name, unique_prefixes
-from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.problems import Path, Problem, dotted
 from tooldispatchd.catalog.serverdenials import ServerDenials
 from tooldispatchd.catalog.specs import Config, McpSpec, OAuthSpec, Server, ToolSpec
 
@@ -425,7 +425,7 @@ def _references(config: Config) -> Iterator[tuple[Path, Server]]:
 
 def _bind(placed: list[tuple[Path, McpSpec]], config: Config) -> tuple[dict[str, Binding], list[str]]:
     """Names and prefixes for all tables, those of `[mcp]` first; a taken one gets the next free number."""
-    warnings = [f"{_dotted(path)}: {warning}" for path, spec in placed if (warning := credential_warning(spec))]
+    warnings = [f"{dotted(path)}: {warning}" for path, spec in placed if (warning := credential_warning(spec))]
     called = list(config.mcp)
     for _, spec in placed[len(config.mcp) :]:
         # After its command's last part, or its URL's host. Against the rule a whole command line may stand there, with
@@ -442,7 +442,7 @@ def _bind(placed: list[tuple[Path, McpSpec]], config: Config) -> tuple[dict[str,
     prefixes = dict(zip(wanted, unique_prefixes(wanted.values()), strict=True))
     for name, prefix in prefixes.items():
         if prefix != wanted[name]:
-            warnings.append(f"{_dotted(by_name[name][0])}: {prefix_taken(wanted[name], prefix)}")
+            warnings.append(f"{dotted(by_name[name][0])}: {prefix_taken(wanted[name], prefix)}")
     bindings = {
         name: Binding(
             name,
@@ -453,8 +453,3 @@ def _bind(placed: list[tuple[Path, McpSpec]], config: Config) -> tuple[dict[str,
         for name, (_, spec) in by_name.items()
     }
     return bindings, warnings
-
-
-def _dotted(path: Path) -> str:
-    """A path as people write it: `processes.writer.mcp[0]`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")

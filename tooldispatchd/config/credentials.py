@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import msgspec
 
 from tooldispatchd.catalog.auditspec import password_in
-from tooldispatchd.catalog.problems import Path, Problem
+from tooldispatchd.catalog.problems import Path, Problem, dotted
 from tooldispatchd.catalog.profiles import MAX_TOKEN_BYTES, digest_of, token_problem
 from tooldispatchd.catalog.rest.declared import ApiCredentials, RestApi, RestTool, secrets_in
 from tooldispatchd.catalog.restspecs import KEY_VALUES, PASSWORDS, REFRESH_TOKENS
@@ -143,7 +143,7 @@ def take_credentials(table: Table, environ: Mapping[str, str]) -> Credentials:
             problems.append(Problem(path, error.why, value=None, allowed=error.allowed))
             continue
         if mode is not None:
-            warnings.append(f"{_dotted(path)}: others may read or change the file (mode {mode:04o})")
+            warnings.append(f"{dotted(path)}: others may read or change the file (mode {mode:04o})")
     for key, kind in (("uid", "user"), ("gid", "group")):
         for place in (each for section in _PROFILES for each in places(table, (*section, "*", key))):
             place.put(list(_numbers(place.value, place.path, kind, problems)))
@@ -308,7 +308,7 @@ def exposed_secrets(table: Table, file_of: Callable[[Path], FilePath], *, own: F
         if mode & stat.S_IROTH:
             what = "this file" if file == own else str(file)
             advice = f"chmod 600 {shlex.quote(str(file))}"
-            said.append(f"{_dotted(path)}: others may read {what} (mode {mode:04o}): {advice}")
+            said.append(f"{dotted(path)}: others may read {what} (mode {mode:04o}): {advice}")
     return said
 
 
@@ -422,7 +422,3 @@ def _secret_of(spec: Spec | None, keys: tuple[str, ...], secrets: Mapping[tuple[
     """What was read for a table's key, of these, of which it has one at most."""
     named = ((key, getattr(spec, key, None)) for key in keys)
     return next((secrets.get((key, text)) for key, text in named if text is not None), None)
-
-
-def _dotted(path: Path) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")

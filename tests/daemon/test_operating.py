@@ -39,6 +39,9 @@ type = "string -> string"
 inline = "id"
 """
 
+# An agent without a name is shown by its program and process: here these tests themselves.
+AGENT: Final = re.escape(f"{Path('/proc/self/comm').read_text().strip()} {os.getpid()}")
+
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
@@ -154,7 +157,7 @@ def test_a_terminal_shows_which_agent_serves_which_call(daemon: Daemon, terminal
         until(lambda: b"1000" in {word for pid in daemon.running("1000") for word in words_of(pid)})
         terminal.run(shlex.join(words(daemon, "tree")))
         terminal.shows(
-            r"agent  session \d+, default, uid \d+, \d[\d.]* m?s",
+            rf"{AGENT}  session \d+, default, uid \d+, \d[\d.]* m?s",
             r"└── research  running for \d[\d.]* m?s",
             r"    └── agent  session \d+, asker, uid \d+, \d[\d.]* m?s",
             r"        ├── stuck  running for \d[\d.]* m?s",
@@ -171,12 +174,14 @@ def test_a_terminal_watches_what_happens_and_is_itself_again(daemon: Daemon, ter
         terminal.shows(
             r"serving for \d[\d.]* s, 1 session; calls: 1, 0 wait, \d+ answered; .* MiB",
             r"\[agents\] servers  tools",
-            r"  agent  session  profile  calls  wait  oldest↓  answered  faults  pid",
-            r"> agent  \d+ +default  1      0     \d[\d.]* m?s +0         0       \d+",
+            r"  agent +session  profile  calls  wait  oldest↓  answered  faults  pid",
+            rf"> {AGENT}  \d+ +default  1      0     \d[\d.]* m?s +0         0       \d+",
             r"q quit  a agents  s servers  t tools  ↑↓ Enter into  < > sort  r reverse",
         )
         terminal.press("Enter")
-        terminal.shows(r"agents > \d+: its calls", r"> stuck  running +\d.* m?s +\d+ +1", "q quit  Esc back  .*")
+        terminal.shows(
+            rf"agents > {AGENT}: its calls", rf"> stuck  running +\d.* m?s +{AGENT} +\d+ +1", "q quit  Esc back  .*"
+        )
         terminal.press("Escape", "t")
         terminal.shows(r" agents  servers \[tools\]", r"  tool .*", r". stuck +1 .*")
         terminal.press("q")

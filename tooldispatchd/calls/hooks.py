@@ -46,15 +46,6 @@ _ALLOWED: Final[dict[HookKind, frozenset[frozenset[str]]]] = {
 }
 
 
-class ToldUpdate(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """An update as a hook is told it, and may give it back."""
-
-    progress: float | None = None
-    total: float | None = None
-    message: str | None = None
-    content: str | None = None
-
-
 class HookedCall(msgspec.Struct, omit_defaults=True):
     """A call as a hook is told it. `agent` is null for a channel's own; the other keys go with the hook's kind."""
 
@@ -68,13 +59,13 @@ class HookedCall(msgspec.Struct, omit_defaults=True):
     output: Raw | UnsetType = UNSET
     is_error: bool | UnsetType = UNSET
     fault: str | UnsetType = UNSET
-    update: ToldUpdate | UnsetType = UNSET
+    update: Update | UnsetType = UNSET
 
 
 _decode: Final[Callable[[str], HookAnswer | None]] = msgspec.json.Decoder(HookAnswer | None).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
 _decode_object: Final = msgspec.json.Decoder(dict[str, object]).decode
-_decode_update: Final = msgspec.json.Decoder(ToldUpdate).decode
+_decode_update: Final = msgspec.json.Decoder(Update).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -142,18 +133,12 @@ def with_output(outcome: Outcome, output: Raw, kind: ContentKind, *, gives_json:
         raise HookAnswerError("it is no output of this call") from None
 
 
-def told_update(update: Update) -> ToldUpdate:
-    """An update as a hook is told it."""
-    return ToldUpdate(update.progress, update.total, update.message, update.content)
-
-
 def with_update(output: Raw) -> Update:
     """The update that a hook gave; raises `HookAnswerError`."""
     try:
-        told = _decode_update(output)
+        return _decode_update(output)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise HookAnswerError("it is no update") from None
-    return Update(told.progress, told.total, told.message, told.content)
 
 
 def refused(tool: str, reason: str, *, hook: str | None = None) -> Fault:

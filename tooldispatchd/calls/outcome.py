@@ -59,8 +59,11 @@ def utf8_size(text: str | QuotedText) -> int:
     return text.size if isinstance(text, QuotedText) else len(text.encode())
 
 
-class Update(msgspec.Struct, frozen=True):
-    """How far a running call is: `progress` of `total` in units of the tool's own, words, or a part of the content."""
+class Update(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How far a running call is: `progress` of `total` in units of the tool's own, words, or a part of the content.
+
+    A hook is told it so, and may give it back.
+    """
 
     progress: float | None = None
     total: float | None = None

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print lines as they come, until Ctrl-C; the exit code."""
-    shown = _json if arguments.json else _text(is_coloured=Paint(arguments.color, sys.stdout).is_on)
+    shown = shown_json if arguments.json else _text(is_coloured=Paint(arguments.color, sys.stdout).is_on)
     fields = {name: getattr(arguments, name) for name in ("level", "session", "agent", "tool", "server")}
 
     def follow(daemon: Dialogue) -> int:
@@ -40,10 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
 
     return administering.administer(arguments, follow)
-
-
-def _json(line: Line) -> str:
-    return shown_json(line)
 
 
 def _text(*, is_coloured: bool) -> Callable[[Line], str]:

@@ -31,7 +31,6 @@ from tooldispatchd.calls.hooks import (
     refused,
     told_call,
     told_output,
-    told_update,
     with_output,
     with_update,
 )
@@ -223,7 +222,7 @@ class HookedUpdates:
         call = self._call
         try:
             told = hook.told(call)
-            told.update = told_update(update)
+            told.update = update
             answer = await hook.ask(call, told)
             if answer is None:
                 return update

@@ -30,7 +30,7 @@ from tooldispatchd.catalog.catalog import Catalog, build_catalog
 from tooldispatchd.catalog.offered import Offered
 from tooldispatchd.catalog.schemas import ACCEPT
 from tooldispatchd.catalog.specs import Config, LimitsSpec, ProfileSpec, ToolSpec
-from tooldispatchd.checkers.pool import IN_PLACE, Buffer, Running
+from tooldispatchd.checkers.pool import IN_PLACE, Buffer, CheckerError, Running
 from tooldispatchd.checkers.worker import Work
 from tooldispatchd.children.family import open_family
 from tooldispatchd.front.front import Front
@@ -178,6 +178,15 @@ class BusyCheckers:
     ) -> tuple[bytes, bytearray, bytearray]:
         await trio.sleep_forever()
         raise AssertionError("it sleeps for ever")
+
+
+class EndedCheckers:
+    """Checkers that end while they work."""
+
+    async def run(
+        self, work: Work, arguments: bytes, payload: Buffer | Sequence[Buffer], *, turns: Turns
+    ) -> tuple[bytes, bytearray, bytearray]:
+        raise CheckerError("its checker ended")
 
 
 class HeldPlan(Plan):

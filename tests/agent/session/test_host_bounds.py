@@ -4,7 +4,17 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.agent.fakes import Agent, BusyCheckers, HeldPlan, answer, code_of, fault_of, open_runtime, small_catalog
+from tests.agent.fakes import (
+    Agent,
+    BusyCheckers,
+    EndedCheckers,
+    HeldPlan,
+    answer,
+    code_of,
+    fault_of,
+    open_runtime,
+    small_catalog,
+)
 from tooldispatchd.agent.session.host import TURN
 from tooldispatchd.calls.gate import Gate
 from tooldispatchd.calls.stages import Reason
@@ -225,4 +235,15 @@ async def test_the_check_of_an_input_is_within_the_limit_of_its_call(autojump_cl
         fault = fault_of(await agent.hear())
         assert (fault["error"], fault["limit_ms"], fault["ran"], held.started) == ("timeout", 5_000, "no", [])
         assert trio.current_time() - since == pytest.approx(5.0)
+        await agent.end_input()
+
+
+async def test_a_call_whose_line_no_checker_has_read_is_answered_by_its_id(autojump_clock: MockClock) -> None:
+    async with open_runtime(small_catalog(), checkers=EndedCheckers()) as runtime:
+        agent = Agent(runtime)
+        await agent.say({"__port": "tool_req", "id": "7", "name": "echo", "input": "x" * 100_000})
+        line = await agent.hear()
+        assert isinstance(line, dict)
+        assert (line["__port"], line["id"], code_of(line)) == ("tool_resp", "7", "line_too_long")
+        assert fault_of(line)["detail"] == "a line cannot be read: its checker ended"
         await agent.end_input()

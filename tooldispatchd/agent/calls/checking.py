@@ -26,9 +26,10 @@ from tooldispatchd.catalog.templates import text_of
 from tooldispatchd.catalog.tools import DeclaredTool
 from tooldispatchd.checkers.pool import CheckerError, Running
 from tooldispatchd.providers.process.reading import read_output
-from tooldispatchd.wire.decode import Refused
+from tooldispatchd.wire.decode import Refused, refuse_unread
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.heavy import message_of, read_line
+from tooldispatchd.wire.lines import HEAD_BYTES
 from tooldispatchd.wire.messages import ContentKind, Message
 
 _decode: Final = msgspec.json.Decoder().decode
@@ -296,7 +297,8 @@ class Checking:
         try:
             reply, _, _ = await self._checkers.run(read_line, b"%d" % max_line_bytes, line, turns=turns)
         except CheckerError as error:
-            return Refused(Fault(Code.LINE_TOO_LONG, f"a line cannot be read: {error.why}"))
+            fault = Fault(Code.LINE_TOO_LONG, f"a line cannot be read: {error.why}")
+            return refuse_unread(bytes(line[:HEAD_BYTES]), fault)
         return message_of(reply, line)
 
     async def read(self, reader: Reader, raw: Raw, dropped: list[str], *, turns: Turns) -> bytearray | Fault:

@@ -2,6 +2,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from tooldispatchd.daemon.places.doors import entrance_of, own_visitor, peer_of,
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 STRANGER = 65_534
+COMMAND = Path("/proc/self/comm").read_text().strip()
 
 
 @contextmanager
@@ -56,19 +58,19 @@ def test_who_connects_is_known_by_user_group_and_process(nothing_left: None) -> 
         connecting.connect(listening.getsockname())
         with listening.accept()[0] as connection:
             visitor = peer_of(connection)
-    assert visitor == Visitor(os.geteuid(), os.getegid(), os.getpid(), tuple(os.getgroups()))
+    assert visitor == Visitor(os.geteuid(), os.getegid(), os.getpid(), tuple(os.getgroups()), command=COMMAND)
 
 
 @AS_ROOT
 def test_a_stranger_is_known_with_all_groups() -> None:
-    assert accepted([7, 8, 9]) == Visitor(STRANGER, 4242, os.getpid(), (7, 8, 9))
-    assert accepted([]) == Visitor(STRANGER, 4242, os.getpid(), ())
+    assert accepted([7, 8, 9]) == Visitor(STRANGER, 4242, os.getpid(), (7, 8, 9), command=COMMAND)
+    assert accepted([]) == Visitor(STRANGER, 4242, os.getpid(), (), command=COMMAND)
 
 
 @AS_ROOT
 def test_of_who_is_in_more_groups_than_can_be_asked_for_none_is_known() -> None:
     assert len(accepted(list(range(1000, 1256))).groups) == 256
-    assert accepted(list(range(1000, 1257))) == Visitor(STRANGER, 4242, os.getpid(), ())
+    assert accepted(list(range(1000, 1257))) == Visitor(STRANGER, 4242, os.getpid(), (), command=COMMAND)
 
 
 @AS_ROOT
@@ -94,7 +96,7 @@ def test_behind_an_inherited_socket_stands_who_made_it(nothing_left: None) -> No
     with being(STRANGER, 4242, [7]):
         ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert visitor_of(theirs.fileno()) == Visitor(STRANGER, 4242, os.getpid(), (7,))
+        assert visitor_of(theirs.fileno()) == Visitor(STRANGER, 4242, os.getpid(), (7,), command=COMMAND)
 
 
 def test_behind_a_socket_of_another_kind_stands_the_daemons_own_user(nothing_left: None) -> None:

@@ -73,7 +73,7 @@ CONFIG = "\n".join(
         '[agents.slow]\ntools = ["brief", "long", "plain"]',
         '[agents.child]\ntools = ["child"]',
         '[agents.quoted]\ntools = ["quoted", "unquoted"]',
-        '[agents.lively]\nmcp = ["lively"]',
+        '[agents.lively]\ntools = ["first"]\nmcp = ["lively"]',
         '[agents.piped]\ntools = ["piped"]',
         '[agents.leaking]\ntools = ["leaking"]',
     ]
@@ -266,6 +266,8 @@ def test_progress_begins_the_servers_limit_anew_where_its_table_says_so(agent: A
 def test_a_limit_begun_anew_holds_while_the_answer_is_shortened(agent: Agent) -> None:
     agent.say({"__port": "hello", "profile": "lively", "max_output": 1024})
     agent.hear()
+    # The process that shortens has started: only its work is within the limit of the call.
+    assert "output_read" in agent.ask("first", "x" * 5000)["content"]
     answer = agent.ask("lively:echo", {"text": "x" * 5000})
     assert "output_read" in answer["content"]
 

@@ -17,7 +17,7 @@ EQUIVALENTS: Final[dict[str, dict[tuple[str, str], str]]] = {
         ("if event is Event.GONE:", "the condition is false"): NOBODY_READS,
         ("self.is_gone = True", "True changed"): NOBODY_READS,
         ("self.is_gone = True", "left out"): NOBODY_READS,
-        ("if not self.is_gone:", "the condition is true"): NOBODY_READS,
+        ("if self.is_gone:", "the condition is false"): NOBODY_READS,
         ("class Asked(msgspec.Struct, frozen=True, gc=False):", "True changed"): OWN_DEFECT,
         ("class Asked(msgspec.Struct, frozen=True, gc=False):", "False changed"): "what the collector looks at",
         ("self.opening_line = 0", "0 changed"): "an agent that was called, and is refused, never begins to read",

@@ -50,7 +50,7 @@ class ServersShown(msgspec.Struct, frozen=True):
     kept: int
     """Of all of them those that are shared and that no session uses."""
     spare: int
-    """Those that wait for a session of their own."""
+    """Spares: servers that wait for a session of their own."""
 
 
 def servers_shown(sharing: Sharing) -> ServersShown:

@@ -52,9 +52,9 @@ class ClientSpec(msgspec.Struct, frozen=True):
     extra: dict[str, Json] = {}
     """What it wants in an entry beside the command."""
     fresh: dict[str, Json] = {}
-    """What an entry has beside that when it is new, and may be changed by its user."""
+    """Keys of a new entry that its user may change later."""
     head: dict[str, Json] = {}
-    """What a new file begins with."""
+    """Keys at the beginning of a new file."""
 
 
 # From the documentation of each, read in November 2026.

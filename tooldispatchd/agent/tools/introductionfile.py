@@ -1,4 +1,4 @@
-"""What servers said of themselves, kept in the directory for state: also the first agent of a daemon has it."""
+"""Keep names and instructions of servers in the state directory, for the first agent of the next daemon."""
 
 import os
 from collections.abc import Mapping

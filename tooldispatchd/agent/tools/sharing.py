@@ -39,7 +39,7 @@ MAX_LOST: Final = 10
 
 
 def nothing() -> None:
-    """There is nothing to close."""
+    """Close nothing."""
 
 
 class SharedServer:
@@ -81,12 +81,12 @@ class SharedServer:
 
     @property
     def sessions(self) -> int:
-        """How many use it."""
+        """Count the sessions that use the server."""
         return len(self._views)
 
     @property
     def is_up(self) -> bool:
-        """Whether it can be called now."""
+        """Whether the server can be called now."""
         return self.keeper.state is KeeperState.OPEN and self.keeper.fault is None
 
     def add(self, view: "View") -> None:
@@ -117,7 +117,7 @@ class SharedServer:
         self._idled(self)
 
     def stay(self, keep_s: float) -> None:
-        """Be kept for so long from now on, whoever leaves it."""
+        """Set for how long the server is kept without a session, from now on."""
         if keep_s != self.keep_s:
             self.keep_s = keep_s
             if not self._views and keep_s:
@@ -171,7 +171,7 @@ class SharedServer:
             self._tree.own(self._tell_next, nothing)
 
     async def _tell_next(self) -> None:
-        """Tell one, and leave the next to a task of its own.
+        """Notify one view, and leave the next to a task of its own.
 
         There may be thousands, each of which is shown its tools anew; and a defect in one must not keep it from others.
         """
@@ -216,7 +216,7 @@ class View:
         return self._settled is None
 
     def tell(self) -> None:
-        """The server has settled, or has other tools than before."""
+        """Tell the session that the server has settled, or has other tools than before."""
         settled, self._settled = self._settled, None
         if settled is not None:
             settled()
@@ -225,7 +225,7 @@ class View:
 
     @property
     def keeper(self) -> Keeper:
-        """What has its connections, for all sessions that share it."""
+        """The owner of the connections, for all sessions that share the server."""
         return self._shared.keeper
 
     @property
@@ -234,7 +234,7 @@ class View:
 
     @property
     def offer(self) -> ServerOffer:
-        """What it offers."""
+        """The offer of the server."""
         return self._shared.keeper.offer
 
     @property
@@ -333,7 +333,7 @@ class Sharing:
 
     @property
     def introductions(self) -> Introductions:
-        """What servers said of themselves last."""
+        """The last introduction of each server."""
         return self.tool_lists.introductions
 
     def __iter__(self) -> Iterator[SharedServer]:

@@ -1,4 +1,4 @@
-"""What a server is started for before its session is there, and what stands for that session meanwhile. Values.
+"""Key and stand-in of a server that is started before its session is there. Values.
 
 The handshake tells a server what its agent can answer, which roots it has and whether it wants the server's notes, so
 that a spare serves those sessions alone for which the handshake would have said the same.

@@ -1,4 +1,4 @@
-"""What starts before an agent needs it, by the profiles of one generation, and how it follows a reload."""
+"""Start servers before an agent needs them, by the profiles of one generation, and again after a reload."""
 
 from collections.abc import Iterator
 

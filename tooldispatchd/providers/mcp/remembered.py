@@ -71,7 +71,7 @@ Eras = Recent[Hashable, Era]
 
 
 class Introductions:
-    """What servers said of themselves last: their names, instructions and capabilities, and no tools.
+    """The last introduction of each server: its name, instructions and capabilities, and no tools.
 
     By a digest of the server without its variables and credentials; `changed` is called when one says something else.
     """
@@ -83,7 +83,7 @@ class Introductions:
         self.changed: Callable[[], None] = lambda: None
 
     def get(self, server: Server) -> ServerOffer | None:
-        """What it said of itself, as an offer without tools; None where it never answered."""
+        """Find the introduction of a server, as an offer without tools; None where it never answered."""
         return self._known.get(_digest(server))
 
     def keep(self, server: Server, offer: ServerOffer) -> None:
@@ -95,7 +95,7 @@ class Introductions:
             self.changed()
 
     def written(self) -> dict[str, ServerOffer]:
-        """All of them, the latest last."""
+        """List the introductions by digest, the latest last."""
         return self._known.all()
 
     def read(self, written: Mapping[str, ServerOffer]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
+import msgspec
 import trio
 from msgspec import UNSET, Raw
 
@@ -44,6 +45,7 @@ from tooldispatchd.wire.faults import Fault
 
 # Updates of one call that wait for their hooks. More than come in a moment; what comes beyond is dropped.
 MAX_UPDATES: Final = 64
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 # Before its check an input is any JSON, and a missing one an empty record.
 _ANY: Final = Reader(ACCEPT, missing={}, wrapped=False)
 
@@ -78,7 +80,7 @@ class Hook:
         assert call.plan is not None
         context = call.context
         return HookedCall(
-            self._name, self._kind, call.id, call.plan.name, json_input(call), context.profile, context.agent
+            self._name, self._kind, call.id, call.plan.name, _told_input(call), context.profile, context.agent
         )
 
     async def ask(self, call: Call, told: HookedCall) -> HookAnswer | None:
@@ -237,6 +239,19 @@ def json_input(call: Call) -> Raw:
         return call.input
     assert call.plan is not None
     return Raw(bytes(_ANY.encode(call.line.decode()) if call.plan.read.as_text else call.line))
+
+
+def _told_input(call: Call) -> Raw:
+    """The same for a hook, which is told a value as the tool gets it, also before it is unwrapped."""
+    raw = json_input(call)
+    assert call.plan is not None
+    if call.input is None or not call.plan.read.wrapped:
+        return raw
+    try:
+        members = _members(raw)
+    except msgspec.DecodeError:
+        return raw
+    return members["input"] if members.keys() == {"input"} else raw
 
 
 async def encode_anew(call: Call) -> Fault | None:

@@ -167,7 +167,7 @@ process = "second"
             assert value_of(agent.ask("helper", "How many?")) == "It is 5."
         ran, refused = api.body(1)["messages"][-1]["content"]
     assert ran["content"] == "5"
-    assert json.loads(refused["content"])["error"] == "not_allowed"
+    assert refused["content"].startswith("not_allowed: ")
 
 
 def test_tools_of_one_server_share_its_connection_under_its_prefix(tmp_path: Path) -> None:

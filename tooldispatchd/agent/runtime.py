@@ -10,7 +10,7 @@ A session that opens is of the latest generation, and stays of that one until it
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import trio
 
@@ -21,7 +21,7 @@ from tooldispatchd.agent.calls.starter import Starter
 from tooldispatchd.agent.calls.step import Step
 from tooldispatchd.agent.programs.programs import Lent, Programs
 from tooldispatchd.agent.session.administration import AdminSide
-from tooldispatchd.agent.session.approvers import Approvers
+from tooldispatchd.agent.session.approvers import Approvers, AskedSession
 from tooldispatchd.agent.session.lineage import Levels
 from tooldispatchd.agent.setup import Setup
 from tooldispatchd.agent.steps.auditing import AuditSink
@@ -49,9 +49,6 @@ from tooldispatchd.front.timer import Timer
 from tooldispatchd.providers.mcp.link import AccountTokens
 from tooldispatchd.providers.mcp.stdio import PipeWatch
 from tooldispatchd.wire.faults import Fault
-
-if TYPE_CHECKING:
-    from tooldispatchd.agent.session.session import Session
 
 
 class FairLimiter:
@@ -211,7 +208,7 @@ class DaemonState:
         # Likewise: lines that were refused, and bytes of all channels.
         self.refused_lines = self.bytes_in = self.bytes_out = 0
         # The open ones by that number, those of agents that agents called too: each a `Session`, which stands above.
-        self.opened: Final[dict[int, Session]] = {}
+        self.opened: Final[dict[int, AskedSession]] = {}
         self.is_draining = False
 
 

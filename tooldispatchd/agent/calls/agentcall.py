@@ -5,7 +5,7 @@ Where it goes is `InFlight`'s.
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import msgspec
 import trio
@@ -23,9 +23,7 @@ from tooldispatchd.calls.stages import CallEvent, CallState
 from tooldispatchd.calls.trace import is_traceparent
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import CallMeta, ContentKind, ShortReq
-
-if TYPE_CHECKING:
-    from tooldispatchd.agent.calls.inflight import InFlight
+from tooldispatchd.wire.session import SessionMachine
 
 # More than most models can read at once.
 MAX_OUTPUT: Final = 256 * 1024
@@ -40,6 +38,19 @@ def room_of(body: ShortReq) -> float:
     return min(tokens, math.inf if body.max_bytes is None else body.max_bytes)
 
 
+class HoldingCalls(Protocol):
+    """`InFlight`, as the calls in it use it."""
+
+    @property
+    def machine(self) -> SessionMachine: ...
+    def update(self, call: "AgentCall", update: Update) -> None: ...
+    def run(self, call: "AgentCall") -> None: ...
+    def announce(self, call: "AgentCall") -> None: ...
+    def was_read(self, call: "AgentCall") -> Fault | None: ...
+    def spawn(self, call: "AgentCall", task: Task) -> None: ...
+    def ended(self, call: "AgentCall") -> None: ...
+
+
 class AgentCall(Call, eq=False, kw_only=True):
     """A call that an agent asked for. `key` is its id, or its job once the agent was told of that.
 
@@ -47,7 +58,7 @@ class AgentCall(Call, eq=False, kw_only=True):
     may be `stored`.
     """
 
-    calls: "InFlight"
+    calls: HoldingCalls
     key: str | Job
     asked_kind: ContentKind | None = None
     asked_room: float = math.inf
@@ -198,7 +209,7 @@ class AgentCall(Call, eq=False, kw_only=True):
         return meta if self.child is None else msgspec.structs.replace(meta, child=self.child)
 
 
-def agent_call(calls: "InFlight", context: CallContext, body: ShortReq) -> AgentCall:
+def agent_call(calls: HoldingCalls, context: CallContext, body: ShortReq) -> AgentCall:
     """Make the call that an agent asks for."""
     now, lineage, asked = trio.current_time(), context.lineage, calls.machine.asked
     allowed_s = math.inf if body.deadline_ms is None else body.deadline_ms / 1000

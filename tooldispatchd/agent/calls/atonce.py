@@ -2,34 +2,43 @@
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import UnsetType
 
+from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.beside import beside_of, in_kind, wanted_kind
 from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.calls.checking import HEAVY
-from tooldispatchd.agent.calls.sessionchannel import SessionChannel
+from tooldispatchd.agent.calls.sessionchannel import SessionCalls, SessionChannel
 from tooldispatchd.agent.faults import queue_full, ran_at_once
 from tooldispatchd.agent.session.events import Events
 from tooldispatchd.calls.outcome import Answer, Outcome, content_in, utf8_size
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import Request, ShortReq
-from tooldispatchd.wire.session import body_of
+from tooldispatchd.wire.session import SessionMachine, body_of
 
-if TYPE_CHECKING:
-    from tooldispatchd.agent.calls.inflight import InFlight
-    from tooldispatchd.agent.session.session import Session
+
+class AnsweringSession(Protocol):
+    """`Session`, as such a call uses it."""
+
+    machine: SessionMachine
+    events: Events | None
+
+    def note_end(
+        self, call: ShortReq | AgentCall, outcome: Outcome, took_s: float = 0.0, plan: Plan | None = None
+    ) -> None: ...
+    def incident(self, tool: str, error: Exception) -> Fault: ...
 
 
 def answer_at_once(
-    session: "Session",
+    session: AnsweringSession,
     channel: SessionChannel,
     request: Request,
     plan: Plan,
     *,
     part_bytes: int,
-    calls: Callable[[], "InFlight"],
+    calls: Callable[[], SessionCalls],
 ) -> bool:
     """Run the plan's function and answer with what it gives; false where the input is too heavy for that.
 

@@ -12,18 +12,19 @@ differ in how they end, and in where their task runs.
 import math
 from collections.abc import Awaitable, Callable, Container, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal, Protocol
 
 import msgspec
 import trio
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.agent.calls.checking import Checking, Now, Reader
-from tooldispatchd.agent.calls.sessionchannel import SessionChannel, UpdateFilter
+from tooldispatchd.agent.calls.sessionchannel import Hearer, Lookup, SessionCalls, SessionChannel, UpdateFilter
 from tooldispatchd.agent.calls.spool import Spool
 from tooldispatchd.agent.calls.starter import Starter
 from tooldispatchd.agent.calls.step import OWN_PLACE, READ, Step
 from tooldispatchd.agent.faults import CANCELLED, queue_full
+from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.lineage import CallAbove, Lineage, RootUsage
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.answercache import CallLookup
@@ -43,10 +44,6 @@ from tooldispatchd.children.grace import Grace
 from tooldispatchd.front.timer import Deferred, Expiring, Timer, TimerLine
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import CallMeta
-
-if TYPE_CHECKING:
-    from tooldispatchd.agent.calls.inflight import InFlight
-    from tooldispatchd.agent.session.session import Session
 
 # A socket takes this much at once from a peer that reads; a larger answer may lie here for as long as its agent likes.
 LARGE_BYTES: Final = 64 * 1024
@@ -147,6 +144,21 @@ class Plan:
         return CallMeta(latency_ms, queued_ms, self.kind, self.provider, bytes_in, bytes_out, dropped=left_out)
 
 
+class CallSession(Protocol):
+    """`Session`, as its calls use it."""
+
+    @property
+    def plans(self) -> dict[str, Plan]: ...
+    @property
+    def events(self) -> Hearer | None: ...
+    def has_stored(self) -> None: ...
+    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
+    def shown(self, names: Iterable[str]) -> list[str]: ...
+    def lifted(self, name: str) -> Plan | Fault: ...
+    def approver(self) -> AskedSession | None: ...
+    def keep(self, run: Task, close: Callable[[], None]) -> None: ...
+
+
 class CallContext(msgspec.Struct, frozen=True, eq=False):
     """Shared by all calls of one session, those within chains too."""
 
@@ -157,8 +169,8 @@ class CallContext(msgspec.Struct, frozen=True, eq=False):
     starter: Starter["Call"]
     checking: Checking
     channel: SessionChannel
-    calls: "InFlight"
-    session: "Session"
+    calls: SessionCalls
+    session: CallSession
     tallies: Tallies
     profile: str
     workspace: Workspace | None

@@ -9,14 +9,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall, agent_call
 from tooldispatchd.agent.calls.beside import beside_of, in_kind
-from tooldispatchd.agent.calls.call import Call, CallContext, Plan
+from tooldispatchd.agent.calls.call import Call, CallContext, CallSession, Plan
 from tooldispatchd.agent.calls.sessionchannel import SessionChannel
 from tooldispatchd.agent.calls.step import READ
 from tooldispatchd.agent.calls.unpacking import asks_for_job
@@ -30,6 +30,7 @@ from tooldispatchd.agent.faults import (
     without_secrets,
 )
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.events import Events
 from tooldispatchd.agent.session.lineage import Lineage, RootUsage, too_deep
 from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.budget import AgentBudget
@@ -43,13 +44,12 @@ from tooldispatchd.calls.outputs import StoredOutputs
 from tooldispatchd.calls.stages import CallEvent, CallState, Reason
 from tooldispatchd.calls.states import States
 from tooldispatchd.catalog.tools import DeclaredTool
+from tooldispatchd.catalog.workspaces import Workspace
 from tooldispatchd.children.grace import LAST_S
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import Request, ShortReq, ToolUpdate
+from tooldispatchd.wire.questions import Questions
 from tooldispatchd.wire.session import SessionMachine
-
-if TYPE_CHECKING:
-    from tooldispatchd.agent.session.session import Session
 
 # An answer below this is about as large as the fault that would stand in its place.
 NOTABLE_BYTES: Final = 1024
@@ -60,6 +60,37 @@ STOPS: Final = 64
 # Faults of a request that no tool was found for.
 NO_TOOL: Final = frozenset({Code.UNKNOWN_TOOL, Code.NOT_ALLOWED, Code.PROVIDER_NATIVE})
 _PROGRESS: Final = {state: number for number, state in enumerate(CallState)}
+
+
+class CallingSession(CallSession, Protocol):
+    """`Session`, around its calls."""
+
+    machine: SessionMachine
+    number: int
+    """In the log."""
+    lineage: Lineage | None
+    """Where it stands, if another agent called it."""
+    profile: str
+    workspace: Workspace | None
+
+    events: Events | None
+    """What tells whoever wants to hear of it; None where nobody does."""
+    has_jobs: bool
+    """Whether its agent may have jobs."""
+
+    @property
+    def group_size(self) -> int | None: ...
+    @property
+    def opening_limit_s(self) -> float: ...
+    @property
+    def questions(self) -> Questions: ...
+    def flush(self) -> None: ...
+    def refuse_request(self, request: Request, fault: Fault, plan: Plan | None = None) -> None: ...
+    def note_answer(self, call: AgentCall, answer: Answer, took_s: float) -> None: ...
+    def note_end(self, call: AgentCall, outcome: Outcome, took_s: float, plan: Plan | None) -> None: ...
+    def incident(self, tool: str, error: Exception) -> Fault: ...
+    def start_soon(self, task: Task) -> None: ...
+    def settle(self) -> None: ...
 
 
 class InFlight:
@@ -83,7 +114,7 @@ class InFlight:
         "_to_stop",
     )
 
-    def __init__(self, session: "Session", runtime: Runtime, channel: SessionChannel) -> None:
+    def __init__(self, session: CallingSession, runtime: Runtime, channel: SessionChannel) -> None:
         limits = self._limits = runtime.setup.limits
         self._masker = runtime.setup.catalog.masker
         self._session = session

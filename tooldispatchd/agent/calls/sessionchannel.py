@@ -5,9 +5,11 @@ from enum import Enum
 from typing import Final, Protocol
 
 from tooldispatchd.agent.session.entrance import Visitor
+from tooldispatchd.calls.jobs import Job, Jobs
 from tooldispatchd.calls.memory import Share
 from tooldispatchd.calls.outcome import Update
 from tooldispatchd.wire.faults import Fault
+from tooldispatchd.wire.session import SessionMachine
 
 
 class Lookup(Enum):
@@ -50,6 +52,16 @@ class SessionChannel(Protocol):
     def hold(self) -> None: ...
     def release(self) -> None: ...
     def closed(self, agent: str | None) -> None: ...
+
+
+class SessionCalls(Protocol):
+    """`InFlight`, as the tools for jobs use it."""
+
+    @property
+    def machine(self) -> SessionMachine: ...
+    @property
+    def jobs(self) -> Jobs: ...
+    def cancel(self, key: str | Job) -> None: ...
 
 
 class UpdateFilter(Protocol):

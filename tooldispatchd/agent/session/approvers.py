@@ -1,14 +1,27 @@
 """Who is asked whether calls may run: the session that came in from outside, or one of the profile that is named."""
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.agent.setup import Setup
-
-if TYPE_CHECKING:
-    from tooldispatchd.agent.session.session import Session
+from tooldispatchd.wire.questions import Questions
+from tooldispatchd.wire.session import SessionMachine
 
 APPROVE = "approve"
+
+
+class AskedSession(Protocol):
+    """A session, as it is asked."""
+
+    machine: SessionMachine
+    number: int
+    profile: str
+    lineage: Lineage | None
+
+    @property
+    def questions(self) -> Questions: ...
+    def flush(self) -> None: ...
 
 
 class Approvers:
@@ -18,9 +31,9 @@ class Approvers:
 
     def __init__(self) -> None:
         # With the channel about which none is asked.
-        self._present: dict[str, dict[Session, Hashable | None]] = {}
+        self._present: dict[str, dict[AskedSession, Hashable | None]] = {}
 
-    def note(self, session: "Session", setup: Setup, channel: Hashable) -> None:
+    def note(self, session: AskedSession, setup: Setup, channel: Hashable) -> None:
         """The session is open or has said what it answers.
 
         One that has shown no token is not asked about calls of its own `channel`, nor of agents that these run: it may
@@ -34,11 +47,13 @@ class Approvers:
         if spec is not None and spec.approver is True and APPROVE in session.machine.asked.answers:
             self._present.setdefault(session.profile, {})[session] = not_of
 
-    def forget(self, session: "Session") -> None:
+    def forget(self, session: AskedSession) -> None:
         """The session is over. Idempotent."""
         self._present.get(session.profile, {}).pop(session, None)
 
-    def of(self, session: "Session", root: "Session | None", setup: Setup, channel: Hashable) -> "Session | None":
+    def of(
+        self, session: AskedSession, root: AskedSession | None, setup: Setup, channel: Hashable
+    ) -> AskedSession | None:
         """Find the session that is asked about calls of a session, which is `root` or below it; None for nobody.
 
         The approver that its own profile names, else that of the root's profile, else the root.
@@ -52,7 +67,7 @@ class Approvers:
         return next((each for each, not_of in present if each.machine.accepts and not_of != channel), None)
 
 
-def answerer(session: "Session") -> str:
+def answerer(session: AskedSession) -> str:
     """Its agent, as the record of an approval names it."""
     agent = session.machine.agent
     return session.profile if agent is None else f"{session.profile}/{agent}"

@@ -1,7 +1,7 @@
 """What is kept of each call of a session that has ended, beside its answer: counts, a record, and the latest ones."""
 
 from time import time
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import trio
 
@@ -10,22 +10,35 @@ from tooldispatchd.agent.calls.call import Plan
 from tooldispatchd.agent.faults import SHOWN_NAME
 from tooldispatchd.agent.log import Log
 from tooldispatchd.agent.runtime import DaemonState
-from tooldispatchd.agent.steps.auditing import AuditedCall
+from tooldispatchd.agent.session.entrance import Visitor
+from tooldispatchd.agent.session.lineage import Lineage
+from tooldispatchd.agent.steps.auditing import AuditedCall, SessionAudit
 from tooldispatchd.calls.outcome import Outcome, log_fields
 from tooldispatchd.calls.recent import RecentCaller
 from tooldispatchd.calls.refusals import is_logged
 from tooldispatchd.calls.tally import LastFault
 from tooldispatchd.wire.faults import Fault
-
-if TYPE_CHECKING:
-    from tooldispatchd.agent.session.session import Session
+from tooldispatchd.wire.session import SessionMachine
 
 # Of a fault's sentence; secrets are masked in it before, and once more where it is shown.
 SHOWN_DETAIL: Final = 256
 
 
+class EndingSession(Protocol):
+    """`Session`, as its ended calls are told apart."""
+
+    number: int
+    profile: str
+    machine: SessionMachine
+    lineage: Lineage | None
+    visitor: Visitor
+    audit: SessionAudit | None
+    as_caller: RecentCaller | None
+    """As its calls are told of when they have ended, once one has."""
+
+
 def note_ended(
-    session: "Session", state: DaemonState, call: AuditedCall, outcome: Outcome, *, took_s: float, plan: Plan | None
+    session: EndingSession, state: DaemonState, call: AuditedCall, outcome: Outcome, *, took_s: float, plan: Plan | None
 ) -> None:
     """A request was answered, after so long; `plan` is None where no tool was found for it."""
     detail = None
@@ -43,7 +56,7 @@ def note_ended(
 
 
 def keep_ended(  # noqa: PLR0917  # called for each call that ends: a keyword costs as much as what it does
-    session: "Session",
+    session: EndingSession,
     state: DaemonState,
     call: AuditedCall,
     outcome: Outcome,
@@ -82,7 +95,7 @@ def log_ended(
         log.debug("call answered", **fields)
 
 
-def _caller(session: "Session") -> RecentCaller:
+def _caller(session: EndingSession) -> RecentCaller:
     lineage = session.lineage
     return RecentCaller(
         session=session.number,

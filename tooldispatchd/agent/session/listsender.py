@@ -6,7 +6,7 @@ for it, so that they find what they would have found behind a short one.
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 
@@ -14,13 +14,20 @@ from tooldispatchd.agent.calls.sessionchannel import SessionChannel
 from tooldispatchd.agent.runtime import Services
 from tooldispatchd.agent.session.changes import Changes
 from tooldispatchd.agent.session.offering import Offering
+from tooldispatchd.agent.session.tasktree import Task
 from tooldispatchd.calls.selection import ToolSelection
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import ToolsReq
-from tooldispatchd.wire.session import State
+from tooldispatchd.wire.session import SessionMachine, State
 
-if TYPE_CHECKING:
-    from tooldispatchd.agent.session.session import Session
+
+class ListedSession(Protocol):
+    """`Session`, around its lists."""
+
+    machine: SessionMachine
+    number: int
+
+    def start_soon(self, task: Task) -> None: ...
 
 
 class ListSender:
@@ -28,7 +35,7 @@ class ListSender:
 
     __slots__ = ("_changes", "_channel", "_offering", "_services", "_session")
 
-    def __init__(self, session: "Session", offering: Offering, channel: SessionChannel, services: Services) -> None:
+    def __init__(self, session: ListedSession, offering: Offering, channel: SessionChannel, services: Services) -> None:
         self._session = session
         self._offering = offering
         self._channel = channel

@@ -21,6 +21,7 @@ from tooldispatchd.agent.calls.sessionchannel import Lookup, SessionChannel
 from tooldispatchd.agent.calls.unpacking import unpack
 from tooldispatchd.agent.faults import CANCELLED, DRAINING, NO_JOBS, TOO_LATE, ran_at_once
 from tooldispatchd.agent.runtime import Runtime
+from tooldispatchd.agent.session.approvers import AskedSession
 from tooldispatchd.agent.session.endings import keep_ended, log_ended, note_ended
 from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.events import Events
@@ -464,7 +465,7 @@ class Session:
         """The plan of a tool that a chain of this session lifts, or why there is none."""
         return self.toolset.inner(name)
 
-    def approver(self) -> "Session | None":
+    def approver(self) -> AskedSession | None:
         """Who is asked about its calls."""
         state = self._runtime.state
         root = self if self.lineage is None else state.opened.get(self.lineage.account.number)

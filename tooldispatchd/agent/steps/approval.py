@@ -11,23 +11,20 @@ as it stands in the question, without spaces and with each key once.
 import hashlib
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 from msgspec import Raw
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.call import Call, Plan
-from tooldispatchd.agent.session.approvers import answerer
+from tooldispatchd.agent.session.approvers import AskedSession, answerer
 from tooldispatchd.calls.decisions import Approval, not_approved
 from tooldispatchd.calls.stages import ASIDE, CallEvent, Waits
 from tooldispatchd.catalog.hookspec import MAX_HOOK_BYTES
 from tooldispatchd.front.timer import Deferred
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import ApproveResp, Caller, Reply
-
-if TYPE_CHECKING:
-    from tooldispatchd.agent.session.session import Session
 
 # An agent's author reads it, or whoever wrote the profile.
 NOBODY: Final = (
@@ -65,7 +62,7 @@ class _Asking:
 
     __slots__ = ("_approver", "_by", "_call", "_digest", "_entry", "_limit_s", "_question", "_tool")
 
-    def __init__(self, call: Call, approver: "Session", digest: str, limit_s: float) -> None:
+    def __init__(self, call: Call, approver: AskedSession, digest: str, limit_s: float) -> None:
         self._call = call
         self._tool = call.name if call.plan is None else call.plan.name
         self._approver = approver

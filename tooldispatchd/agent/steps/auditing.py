@@ -5,20 +5,19 @@ the moment it comes, as without.
 """
 
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from msgspec import Raw, UnsetType
 
 from tooldispatchd.agent.calls.agentcall import AgentCall
 from tooldispatchd.agent.calls.call import Plan
+from tooldispatchd.agent.session.lineage import Lineage
 from tooldispatchd.calls.endedcall import EndedCall, SessionCaller, StoreFailure
 from tooldispatchd.calls.outcome import Answer, Outcome, content_in, utf8_size
 from tooldispatchd.calls.trace import is_traceparent
 from tooldispatchd.wire.faults import Fault
 from tooldispatchd.wire.messages import QuotedText, ShortReq
-
-if TYPE_CHECKING:
-    from tooldispatchd.agent.session.session import Session
+from tooldispatchd.wire.session import SessionMachine
 
 AuditedCall = ShortReq | AgentCall
 # How much of an id and of a name is recorded: an agent may ask for a tool by a name of megabytes.
@@ -46,6 +45,15 @@ class AuditSink(Protocol):
 
     def put(self, ended: EndedCall) -> None:
         """Have the call recorded; never waits."""
+
+
+class AuditedSession(Protocol):
+    """`Session`, as its audit names it."""
+
+    machine: SessionMachine
+    number: int
+    lineage: Lineage | None
+    profile: str
 
 
 class SessionAudit:
@@ -101,7 +109,7 @@ class SessionAudit:
         )
 
 
-def audit_of(sink: AuditSink | None, uid: int, session: "Session") -> SessionAudit | None:
+def audit_of(sink: AuditSink | None, uid: int, session: AuditedSession) -> SessionAudit | None:
     """The audit of a session of that user; None where there is none."""
     if sink is None:
         return None

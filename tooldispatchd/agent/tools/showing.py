@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import Final, Literal, Protocol, cast
 
 import msgspec
 from msgspec import Raw
@@ -17,9 +17,6 @@ from tooldispatchd.catalog.textcalls import prompt_of, read_calls
 from tooldispatchd.wire.faults import Code, Fault
 from tooldispatchd.wire.messages import Parse, Parsed
 
-if TYPE_CHECKING:
-    from tooldispatchd.agent.tools.toolset import Toolset
-
 PLAIN: Final = "plain"
 TEXT: Final = "text"
 # Of one list in a form that must be written anew; a thousand ordinary tools are less. Of what is over it the largest
@@ -32,6 +29,16 @@ MAX_WRITTEN_BYTES: Final = 2 * MAX_LISTED_BYTES
 _WEIGHING: Final = 32
 # What one turn of the loop makes of a list. In the form of Google that takes 6 ms, in the others one.
 RENDERED_BYTES: Final = 8 * 1024
+
+
+class NamedTools(Protocol):
+    """`Toolset`, as names are looked up in it."""
+
+    plans: dict[str, Plan]
+
+    @property
+    def is_settled(self) -> bool: ...
+    def find(self, name: str) -> Plan | Fault | Literal[Lookup.HOLD]: ...
 
 
 # A tool's entry in a list, and what that could not say.
@@ -108,7 +115,7 @@ class Showing:
         """Give the plan that takes properties by all names that this session's lists have shown."""
         return plan if MENDING.isdisjoint(self._spellings) else _naming_back(plan)
 
-    def find(self, name: str, form: str, tools: "Toolset") -> Plan | Fault | Literal[Lookup.HOLD]:
+    def find(self, name: str, form: str, tools: NamedTools) -> Plan | Fault | Literal[Lookup.HOLD]:
         """Look a name up that was shown, or would be, or is the tool's own."""
         spelling = self._spelling(form)
         if tools.is_settled:

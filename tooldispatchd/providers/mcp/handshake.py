@@ -6,17 +6,19 @@ Listing once more, later, is the last two steps by themselves.
 """
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import trio
 from msgspec import Raw, UnsetType
 
+from tooldispatchd.calls.memory import Share
+from tooldispatchd.checkers.pool import Running
 from tooldispatchd.providers.mcp.dialects import Dialect
 from tooldispatchd.providers.mcp.greeting import Greeting
-from tooldispatchd.providers.mcp.link import LinkError, Transport
+from tooldispatchd.providers.mcp.link import Link, LinkError, Transport
 from tooldispatchd.providers.mcp.listing import MAX_PAGE_BYTES, Listing
 from tooldispatchd.providers.mcp.logmessages import printable
-from tooldispatchd.providers.mcp.messages import error_in, error_words
+from tooldispatchd.providers.mcp.messages import Incoming, Outgoing, error_in, error_words
 from tooldispatchd.providers.mcp.negotiation import (
     MAX_WORDS,
     Agreed,
@@ -30,9 +32,6 @@ from tooldispatchd.providers.mcp.remembered import Eras
 from tooldispatchd.providers.mcp.resources import MAX_PROMPT_PAGES, Prompt, read_prompts, resource_tools
 from tooldispatchd.providers.mcp.server import Server, ServerOffer
 from tooldispatchd.wire.faults import Fault
-
-if TYPE_CHECKING:
-    from tooldispatchd.providers.mcp.connection import Connection
 
 # Compiling a tool's schemas takes 50 µs, and 100 ms where they are as large and entangled as they may be: so it is time
 # that is counted between two turns of the loop. Other agents wait so long meanwhile.
@@ -49,10 +48,34 @@ class RequestRefusedError(HandshakeError):
     """The server answers a request of the handshake with an error."""
 
 
+class Talk(Protocol):
+    """The connection, as far as the handshake speaks through it."""
+
+    share: Share
+    checkers: Running
+    dialect: Dialect | None
+
+    @property
+    def link(self) -> Link:
+        """The link that there is now."""
+
+    async def renew(self, way: Transport) -> None:
+        """Leave the link for one by `way`, which is opened. Raises `LinkError`."""
+
+    def send(self, message: Outgoing) -> None:
+        """Queue a message."""
+
+    def flush(self) -> None:
+        """Send what is queued."""
+
+    async def request(self, method: str, params: dict[str, object], until: float = math.inf) -> Incoming | Fault | None:
+        """Make a request: its answer, None where there is none at the time `until`. Raises `LinkError`."""
+
+
 class Handshake:
     """One handshake with `server`; `stage` is what it waits for."""
 
-    def __init__(self, server: Server, way: Transport, talk: "Connection", eras: Eras) -> None:
+    def __init__(self, server: Server, way: Transport, talk: Talk, eras: Eras) -> None:
         self.stage = "initialize"
         self._server = server
         self._way = way

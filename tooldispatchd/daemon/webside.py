@@ -99,7 +99,7 @@ class WebSide:
             self._nursery.start_soon(self._tell_when_ready, doors, catalog, self._renewals)
 
     async def _tell_when_ready(self, doors: Sequence[WebDoor], catalog: Catalog, renewal: int) -> None:
-        while self.cold():
+        while self.cold():  # noqa: ASYNC110  # no event tells it
             await trio.sleep(READINESS_S)
         if renewal == self._renewals:
             self.renew(doors, catalog)

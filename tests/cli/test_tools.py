@@ -153,6 +153,8 @@ command = ["cat"]
     shown = tools("count", "--config", str(file)).stdout
     assert f"    tooldispatchd call count TEXT --config {file}\n" in shown
     assert f"    tooldispatchd call count - --config {file} < FILE\n" in shown
+    assert "\noutput\nas the tool gives it: no object with a schema is declared\n" in shown
+    assert "\ntool count : string -> int (" in shown
     assert "\noutput\n" in tools("any", "--config", str(file)).stdout
 
 

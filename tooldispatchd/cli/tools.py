@@ -146,7 +146,7 @@ def _print_tool(tool: Line, output_schema: object, doc: str, paint: Paint) -> No
             print("", *lines, sep="\n")
     for heading, schema in (("input", tool.get("input_schema")), ("output", output_schema)):
         if schema is None:
-            print(f"\n{paint.strong(heading)}\nas the tool gives it: it has no schema for that")
+            print(f"\n{paint.strong(heading)}\nas the tool gives it: no object with a schema is declared")
         else:
             print(f"\n{paint.strong(heading)}")
             # Escaped: a server's schema is not ours, and must not speak to the terminal.

@@ -14,7 +14,7 @@ import fcntl
 import os
 import select
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -224,12 +224,16 @@ class Child:
         self._owner.adopt(self)
         return Exit(signal=signal.SIGKILL)
 
-    async def stop(self, *, polite_s: float = 2.0, term_s: float = 2.0) -> Exit:
+    async def stop(
+        self, *, polite_s: float = 2.0, term_s: float = 2.0, hear: Callable[[], None] = lambda: None
+    ) -> Exit:
         """Ask the child to end, ever less politely, and reap it.
 
         Its stdin is closed; after `polite_s` its group gets TERM, after `term_s` more KILL. A leader that ends before
         the program that it started (a shell, or a package runner in one, dies of TERM at once) leaves that the rest of
-        `term_s`. Cannot be cancelled, takes at most `polite_s + term_s` and the bound of `kill`.
+        `term_s`. Before it is reaped `hear` may read what it has still said.
+
+        Cannot be cancelled, takes at most `polite_s + term_s` and the bound of `kill`.
         """
         self.close_stdin()
         with trio.move_on_after(polite_s, shield=True):
@@ -240,6 +244,7 @@ class Child:
                 await self.exited()
                 while self._has_left_some():  # noqa: ASYNC110  # no event tells it
                     await trio.sleep(LEFT_LOOK_S)
+        hear()
         return await self.kill()
 
     def _has_left_some(self) -> bool:

@@ -86,6 +86,11 @@ class Pipes(ChildPipes):
             self._child.close_pipe(self._child.stderr)
         self.tail.add(chunk or b"")
 
+    def hear_rest(self) -> None:
+        """Move all that lies in stderr into the tail."""
+        for chunk in rest(self._child.stderr):
+            self.tail.add(chunk)
+
     def queue(self, line: bytes | bytearray) -> None:
         """Hold `line` for the next `flush`."""
         self._leaving.add(line)
@@ -304,8 +309,7 @@ class StdioLink:
         if not child.has_exited():
             with trio.move_on_after(EXIT_NOTICE_S):
                 await child.exited()
-        for chunk in rest(child.stderr):
-            pipes.tail.add(chunk)
+        pipes.hear_rest()
         # The kernel tells it until the child is reaped.
         cpu = None if self._housing is None else processor_time(child.pid)
         # At once and without a task of its own: others wait while many servers die.
@@ -345,7 +349,8 @@ class StdioLink:
                 async with trio.open_nursery() as nursery:
                     if pipes is not None:
                         nursery.start_soon(pipes.discard)
-                    self._exit = await child.stop(polite_s=self._server.polite_s, term_s=self._server.term_s)
+                    times = {"polite_s": self._server.polite_s, "term_s": self._server.term_s}
+                    self._exit = await child.stop(**times, hear=lambda: None if pipes is None else pipes.hear_rest())
                     nursery.cancel_scope.cancel()
         finally:
             if self._place is not None:

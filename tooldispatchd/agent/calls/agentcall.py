@@ -11,6 +11,7 @@ import msgspec
 import trio
 from msgspec import UNSET
 
+from tooldispatchd.agent.calls.beside import wanted_kind
 from tooldispatchd.agent.calls.call import Call, CallContext, Plan
 from tooldispatchd.agent.calls.sessionchannel import UpdateFilter
 from tooldispatchd.agent.faults import CANCELLED
@@ -62,8 +63,6 @@ class AgentCall(Call, eq=False, kw_only=True):
     key: str | Job
     asked_kind: ContentKind | None = None
     asked_room: float = math.inf
-    is_roomy: bool = False
-    """Whether nothing but a table bounds its answer."""
     bytes_in: int = 0
     is_renamed: bool = False
     """Another tool stands in its own one's place, which happens once."""
@@ -229,15 +228,13 @@ def agent_call(calls: HoldingCalls, context: CallContext, body: ShortReq) -> Age
         turn=body.turn,
         above=lineage.serves,
         traceparent=lineage.traceparent,
-        asked_kind=asked.content if body.content is None else body.content,
+        asked_kind=wanted_kind(body, calls.machine),
     )
     # An invalid one is ignored, as the Recommendation says; and who was called goes on where it stands.
     if body.traceparent is not None and is_traceparent(body.traceparent):
         call.traceparent = body.traceparent
     if body.has_bound:
         call.asked_room = room_of(body)
-    else:
-        call.is_roomy = context.is_roomy
     has_details = asked.details or context.keeps_details
     if call.asked_kind is not None or has_details:
         call.wanted = Wanted(call.asked_kind or ContentKind.JSON, has_details)

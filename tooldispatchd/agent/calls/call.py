@@ -56,39 +56,16 @@ class Plan:
     a fault, or says that the call is too heavy for that; it is None for a tool that must wait. One that has it has a
     `tally`, in which those calls are counted. `steps` are what a call that waits goes through, in their order. A tool
     that only looks at the session's own calls `takes_place` of no other. It `is_plain` where it takes a request as it
-    stands. `gives_json` says that its answers are JSON,
-    by its own type. One that `starts_agents` may start an agent with a channel of its own, itself or in a chain. Each
-    call of one that is `in_background` becomes a job; of one that `may_ask_for_job` those whose input asks for it.
+    stands. `gives_json` says that its answers are JSON, by its own type. One that `starts_agents` may start an agent
+    with a channel of its own, itself or in a chain. Each call of one that is `in_background` becomes a job; of one that
+    `may_ask_for_job` those whose input asks for it.
     """
 
     # fmt: off
     __slots__ = (
-        "as_shown",
-        "definition",
-        "filter_updates",
-        "gives",
-        "gives_json",
-        "in_background",
-        "is_plain",
-        "is_read_first",
-        "kind",
-        "leaves",
-        "limit_s",
-        "may_ask_for_job",
-        "name",
-        "now",
-        "offered",
-        "provider",
-        "read",
-        "reads_again",
-        "rendered",
-        "starts_agents",
-        "steps",
-        "takes",
-        "takes_place",
-        "tally",
-        "tells_end",
-        "tells_updates",
+        "as_shown", "definition", "filter_updates", "gives", "gives_json", "in_background", "is_plain", "is_read_first",
+        "kind", "leaves", "limit_s", "may_ask_for_job", "name", "now", "offered", "provider", "read", "reads_again",
+        "rendered", "starts_agents", "steps", "takes", "takes_place", "tally", "tells_end", "tells_updates",
     )
     # fmt: on
 

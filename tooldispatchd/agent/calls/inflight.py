@@ -203,11 +203,12 @@ class InFlight:
             if refusal is not None:
                 self._session.refuse_request(request, refusal.ran(may_have=False), plan)
                 return
-            self._count_bytes(call.bytes_in)
+            if call.bytes_in > SMALL_BYTES:
+                self._count_bytes(call.bytes_in)
         self._machine.start(request)
         self._calls[body.id] = call
         if plan is not None and self._order is None:
-            if plan.starts_agents or plan.in_background:
+            if plan.starts_agents:
                 self._admit(call, plan)
             else:
                 call.plan, call.queued_at = plan, call.started_at
@@ -285,9 +286,8 @@ class InFlight:
         return None if share.has_room(size) else share.fault
 
     def _count_bytes(self, size: int) -> None:
-        if abs(size) > SMALL_BYTES:
-            self._account.bytes_in_flight += size
-            self._channel.share.add(size)
+        self._account.bytes_in_flight += size
+        self._channel.share.add(size)
 
     def reroute(self) -> None:
         """A server has answered or failed: what waited for it may go on."""

@@ -170,7 +170,8 @@ class PythonPlans:
         specs = ((profile, setup.profile_spec(profile.name)) for profile in setup.catalog.profiles.values())
         is_watched = setup.catalog.config.daemon.watch
         warm = [profile for profile, spec in specs if is_watched or (spec is not None and spec.warm)]
-        self._warm.start(_functions_of(setup, warm))
+        if warm:
+            self._warm.start(_functions_of(setup, warm))
 
     def plan(self, runtime: Runtime, tool: DeclaredTool, profile: Profile) -> PythonPlan:
         """The plan of a tool with `python`, as agents of `profile` call it."""

@@ -72,8 +72,6 @@ DEAR: Final = 8
 # This many tools of a list are written in the time of one request.
 TOOLS_A_REQUEST: Final = 4
 
-# For an agent that asks for something between two of the calls that it serves.
-
 
 class Hearing(Enum):
     """Whether the channel's lines are still served."""

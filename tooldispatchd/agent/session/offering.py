@@ -144,9 +144,9 @@ class Offering:
 
     def still_opening(self) -> OpeningLine | None:
         """The line that says which servers have still to answer; None where nothing was told beforehand."""
-        machine, (is_complete, waiting) = self._machine, self._toolset.starting
         if not self._has_told:
             return None
+        machine, (is_complete, waiting) = self._machine, self._toolset.starting
         return OpeningLine(is_complete, Raw(b"{}"), [], machine.agent, id=machine.hello_id, waiting=waiting)
 
     def send_changed(self) -> None:

@@ -7,6 +7,7 @@
 Where it cannot be stored it is cut, and says so. A stage of a chain is no answer that a model gets.
 """
 
+import math
 from functools import partial
 from typing import Final
 
@@ -55,7 +56,8 @@ class SizeStep(Step):
     def give(self, call: Call, outcome: Outcome) -> Outcome | Waits | None:
         if isinstance(outcome, Fault) or not isinstance(call, AgentCall):
             return None
-        if call.is_roomy and type(outcome.content) is str and len(outcome.content) <= self._most_chars:
+        is_roomy = call.context.is_roomy and call.asked_room == math.inf
+        if is_roomy and type(outcome.content) is str and len(outcome.content) <= self._most_chars:
             return None
         size = given_bytes(outcome, call.wanted.kind)
         if outcome.is_shortened:

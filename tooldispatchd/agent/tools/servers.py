@@ -16,7 +16,7 @@ from tooldispatchd.agent.session.entrance import Visitor
 from tooldispatchd.agent.session.notes import ServerNotes
 from tooldispatchd.agent.tools.servervalues import value_of
 from tooldispatchd.agent.tools.sharing import SharedServer, View
-from tooldispatchd.agent.tools.spares import ServerKind, Successor, WantedServer
+from tooldispatchd.agent.tools.spares import MakeKeeper, ServerKind, Successor, WantedServer
 from tooldispatchd.calls.census import Census
 from tooldispatchd.calls.gate import Turns
 from tooldispatchd.calls.memory import Share
@@ -216,9 +216,11 @@ class Servers:
 
     def introduced(self, server: SessionServer) -> ServerOffer | None:
         """Find the offer of a server; while it is starting, what it said of itself last, without tools."""
-        if server.kept is None or server.is_settled:
-            return None if server.kept is None or server.fault is not None else server.kept.offer
-        return self._runtime.services.sharing.introductions.get(server.kept.server)
+        if server.kept is None:
+            return None
+        if not server.is_settled:
+            return self._runtime.services.sharing.introductions.get(server.kept.server)
+        return None if server.fault is not None else server.kept.offer
 
     def advice(self) -> Iterator[tuple[str, str]]:
         """List the instructions of the servers that are offered, each with its prefix."""
@@ -535,7 +537,7 @@ def wanted_of(
         # Many servers ask for the roots before anything else, and a spare has no agent who could say them.
         spares = 0 if "roots" in kind.answers and not roots else spec.spare
 
-    def make(successor: Successor | None) -> Callable[[Callable[[], None], Callable[[], None]], Keeper]:
+    def make(successor: Successor | None) -> MakeKeeper:
         return partial(
             open_keeper,
             runtime,

@@ -279,9 +279,9 @@ class View:
 class Shelf:
     """The spares of one key, or the shared server of one that stays; `least` of them are started at first."""
 
-    def __init__(self, wanted: WantedServer, least: int) -> None:
+    def __init__(self, wanted: WantedServer, *, is_warm: bool) -> None:
         self.wanted = wanted
-        self.least = least
+        self.least = int(is_warm)
         self.servers: dict[SharedServer, None] = {}
         self.is_warm = self.has_been_up = False
         # In a row, before a session has taken one.
@@ -382,11 +382,11 @@ class Sharing:
         self._fill_soon(shelf, REPLACE_S)
         return server
 
-    def stock(self, wanted: WantedServer, *, least: int = 0, is_warm: bool = False) -> None:
-        """Have spares of it from now on, or one that is shared; `least` of them at first."""
+    def stock(self, wanted: WantedServer, *, is_warm: bool = False) -> None:
+        """Have spares of it from now on, or one that is shared; one is there at first where it `is_warm`."""
         if self._is_closed:
             return
-        shelf = self._shelves.pop(wanted.key, None) or Shelf(wanted, least)
+        shelf = self._shelves.pop(wanted.key, None) or Shelf(wanted, is_warm=is_warm)
         self._shelves[wanted.key] = shelf
         shelf.wanted, shelf.is_warm, shelf.lost = wanted, shelf.is_warm or is_warm, 0
         if wanted.is_shared and (server := self._servers.get(wanted.key)) is not None:
@@ -412,7 +412,7 @@ class Sharing:
             if not server.keep_s and not server.sessions:
                 server.end()
         for wanted in (stocked | is_warm).values():
-            self.stock(wanted, least=int(wanted.key in is_warm), is_warm=wanted.key in is_warm)
+            self.stock(wanted, is_warm=wanted.key in is_warm)
 
     def shed(self) -> None:
         """End what is idle and not to be warm, because the daemon needs the room."""

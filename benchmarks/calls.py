@@ -6,9 +6,7 @@ The earlier build is checked out of this repository's own history under `build/`
 import contextlib
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
 from typing import Final
 
 import msgspec
@@ -17,20 +15,14 @@ from benchmarks.harness import (
     PEERS,
     Bar,
     Call,
-    LoadResult,
-    Server,
     Table,
-    load,
     load_generator,
     median_ratio,
-    micros,
-    on_cores,
-    rotated,
     run_alone,
     start_daemon,
     start_peer,
-    thousands,
 )
+from benchmarks.turns import COLUMNS, on_one_core, rows_of, take_turns, through
 
 BASE: Final = "b3555ba"
 HERE: Final = Path(__file__).parents[1]
@@ -96,17 +88,20 @@ def measure(quick: bool) -> Table:
         }
         for row in ROWS:
             there = {label: each for label, each in servers.items() if label != RELAY or row.is_relayed}
-            found = _take_turns(generator, there, row, rounds, seconds)
-            for label, results in found.items():
-                figures = [median(column) for column in zip(*map(_figures, results), strict=True)]
-                rows.append((f"{row.what}: {label}", thousands(figures[0]), *map(micros, figures[1:])))
-            cpu = {label: [each.server_cpu_us for each in results] for label, results in found.items()}
+            shape = {"connections": row.connections, "in_flight": row.in_flight}
+            clients = {
+                label: through(generator, each, row.call, **shape, seconds=seconds) for label, each in there.items()
+            }
+            with on_one_core(tuple(there.values()), row.connections * row.in_flight):
+                found = take_turns(clients, rounds)
+            rows += rows_of(found, row.in_flight, before=f"{row.what}: ")
+            cpu = {label: [each.cpu_us for each in results] for label, results in found.items()}
             ratio = median_ratio(cpu[THIS], cpu[EARLIER])
             bars.append(Bar(f"{row.what}: CPU, of {EARLIER}", f"≤ {row.bar:.2f}", f"{ratio:.2f}", ratio <= row.bar))
     return Table(
         title="Calls, beside an earlier build and a bare relay",
         program="calls",
-        columns=("call", "calls/s", "p50 us", "CPU us/call"),
+        columns=COLUMNS,
         rows=rows,
         bars=bars,
         notes=("1 in flight: all processes share one core. CPU: of the daemon or the relay alone.",),
@@ -123,23 +118,6 @@ def base_tree() -> Path:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(BASE_TREE)]
         subprocess.run([*pip, "structlog==26.1.0"], check=True)
     return BASE_TREE
-
-
-def _figures(result: LoadResult) -> tuple[float, float, float]:
-    return result.calls_per_s, result.p50_us, result.server_cpu_us
-
-
-def _take_turns(
-    generator: list[str], servers: Mapping[str, Server], row: Row, rounds: int, seconds: float
-) -> dict[str, list[LoadResult]]:
-    shape = {"connections": row.connections, "in_flight": row.in_flight, "seconds": seconds}
-    found: dict[str, list[LoadResult]] = {label: [] for label in servers}
-    is_alone = row.connections == row.in_flight == 1
-    with on_cores(tuple(servers.values()), shared=True) if is_alone else contextlib.nullcontext():
-        for number in range(rounds):
-            for label in rotated(list(servers), number):
-                found[label].append(load(generator, servers[label], row.call, **shape))  # type: ignore[arg-type]
-    return found
 
 
 if __name__ == "__main__":

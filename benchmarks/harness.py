@@ -120,17 +120,17 @@ def scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def start_daemon(config: str, *places: str, tree: Path | None = None) -> Iterator[Server]:
+def start_daemon(config: str, *places: str, tree: Path | None = None, options: Sequence[str] = ()) -> Iterator[Server]:
     """The daemon with `config` (TOML), listening, also on these places; it is drained and gone when the scope ends.
 
-    With a `tree` it is the package that lies there.
+    With a `tree` it is the package that lies there; `options` are further ones of `serve`.
     """
     with scratch() as folder:
         file = folder / "tooldispatchd.toml"
         file.write_text(config)
         path = folder / "dispatch.sock"
         listening = [word for place in (f"unix:{path}", *places) for word in ("--listen", place)]
-        words = [*daemon_words(file), *listening]
+        words = [*daemon_words(file), *listening, *options]
         with _running(words, path, folder / "stderr", tree=tree) as server:
             yield server
 

@@ -47,7 +47,6 @@ ABOUT: Final = (
     " dataclasses, and is set against bare fork."
 )
 IN_FLIGHT: Final = (1, 8)
-# Longer than any run, so that no child is replaced in it.
 
 
 class Contender(msgspec.Struct, frozen=True):
@@ -68,7 +67,6 @@ CONTENDERS: Final = (
     Contender(LIMITS, "limited", f'{CAT}\ncpu_s = 10\nfiles = 256\nmemory = "1G"', BARE),
     Contender("daemon, command, landlock", "landlock", f'{CAT}\nsandbox = "landlock"\n{SHUT_IN}', BARE, True),
     Contender("daemon, command, bubblewrap", "bubblewrap", f'{CAT}\nsandbox = "bubblewrap"\n{SHUT_IN}', BARE, True),
-    # It gives a line back as it gets it.
     Contender(WARM, "warm", ECHO, FORK),
     Contender("daemon, resident", "resident", f"{ECHO}\nresident = true", FORK),
 )

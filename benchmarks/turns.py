@@ -27,9 +27,12 @@ Rounds = dict[str, list[ClientResult]]
 """What each client found in each round."""
 
 
-def through(generator: list[str], daemon: Server, call: Call, *, in_flight: int, seconds: float) -> Client:
-    """The client whose calls go through the daemon."""
-    return lambda: load(generator, daemon, call, connections=1, in_flight=in_flight, seconds=seconds).as_client()
+def through(
+    generator: list[str], server: Server, call: Call, *, in_flight: int, seconds: float, connections: int = 1
+) -> Client:
+    """The client whose calls go through the daemon, or another server of its lines."""
+    shape = {"connections": connections, "in_flight": in_flight}
+    return lambda: load(generator, server, call, **shape, seconds=seconds).as_client()
 
 
 def direct(program: str, *words: str) -> Client:

@@ -1,14 +1,14 @@
 """An author's loop: from the save of a function, or of what it imports, to the first answer of the new code."""
 
-import json
-import socket
-import subprocess
+import contextlib
 import time
 from pathlib import Path
 from statistics import median
 from typing import Final
 
-from benchmarks.harness import START_S, Bar, BenchmarkError, Table, daemon_words, run_alone, scratch
+import msgspec
+
+from benchmarks.harness import START_S, Agent, Bar, BenchmarkError, Table, run_alone, scratch, start_daemon
 
 CONFIG: Final = """
 [tools.add]
@@ -29,21 +29,15 @@ def measure(quick: bool) -> Table:
     """Medians of some saves of each kind, asked over a channel that is open all the time."""
     rounds = 3 if quick else 15
     with scratch() as folder:
-        (folder / "tooldispatchd.toml").write_text(CONFIG)
         for name, text in FILES.items():
             (folder / name).write_text(text.format(0))
-        place = folder / "d.sock"
-        words = [*daemon_words(folder / "tooldispatchd.toml"), "--watch", "--listen", f"unix:{place}"]
-        with (folder / "log").open("wb") as log, subprocess.Popen(words, stderr=log) as daemon:
-            try:
-                agent = _Agent(place)
-                saves = {
-                    "the function, in place": _saved(agent, folder / "adding.py", rounds, is_renamed=False),
-                    "the function, by rename": _saved(agent, folder / "adding.py", rounds, is_renamed=True),
-                    "what it imports, in place": _saved(agent, folder / "helping.py", rounds, is_renamed=False),
-                }
-            finally:
-                daemon.terminate()
+        config = f"{CONFIG}cwd = {msgspec.json.encode(str(folder)).decode()}\n"
+        with start_daemon(config, options=["--watch"]) as daemon, contextlib.closing(Agent(daemon)) as agent:
+            saves = {
+                "the function, in place": _saved(agent, folder / "adding.py", rounds, is_renamed=False),
+                "the function, by rename": _saved(agent, folder / "adding.py", rounds, is_renamed=True),
+                "what it imports, in place": _saved(agent, folder / "helping.py", rounds, is_renamed=False),
+            }
     longest = max(median(took) for took in saves.values())
     return Table(
         title="From a save to the new answer, with `serve --watch`",
@@ -55,28 +49,14 @@ def measure(quick: bool) -> Table:
     )
 
 
-class _Agent:
-    """One open session."""
-
-    def __init__(self, place: Path) -> None:
-        until = time.monotonic() + START_S
-        self._socket = socket.socket(socket.AF_UNIX)
-        while self._socket.connect_ex(str(place)) != 0:
-            if time.monotonic() > until:
-                raise BenchmarkError("cannot reach the daemon")
-            time.sleep(POLL_S)
-        self._answers = self._socket.makefile("rb")
-
-    def add(self) -> int:
-        request = {"__port": "tool_req", "id": "1", "name": "add", "input": {"a": 0}}
-        self._socket.sendall(json.dumps(request).encode() + b"\n")
-        return int(json.loads(self._answers.readline())["content"])
+def _sum(agent: Agent) -> int:
+    return int(str(agent.call("add", {"a": 0})["content"]))
 
 
-def _saved(agent: _Agent, path: Path, rounds: int, *, is_renamed: bool) -> list[float]:
+def _saved(agent: Agent, path: Path, rounds: int, *, is_renamed: bool) -> list[float]:
     """How long each save took to be answered, in ms."""
     took = []
-    at_first = agent.add()
+    at_first = _sum(agent)
     for number in range(1, rounds + 1):
         time.sleep(PAUSE_S)
         began = time.perf_counter()
@@ -84,13 +64,13 @@ def _saved(agent: _Agent, path: Path, rounds: int, *, is_renamed: bool) -> list[
         saved.write_text(FILES[path.name].format(number))
         if is_renamed:
             saved.rename(path)
-        while agent.add() != at_first + number:
+        while _sum(agent) != at_first + number:
             if time.perf_counter() - began > START_S:
                 raise BenchmarkError(f"{path.name} was saved, and no answer came of it")
             time.sleep(POLL_S)
         took.append((time.perf_counter() - began) * 1e3)
     path.write_text(FILES[path.name].format(0))
-    while agent.add() != at_first:
+    while _sum(agent) != at_first:
         time.sleep(POLL_S)
     return took
 

@@ -3,6 +3,7 @@
 import json
 import select
 import socket
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -11,6 +12,11 @@ import msgspec
 from tooldispatchd.forked.python.context import ToolContext
 from tooldispatchd.forked.python.frames import FrameKind
 from tooldispatchd.providers.python.tool import CallHeader
+
+
+def inventory(place: Path) -> dict[str, bytes | None]:
+    """What lies below a directory: the content of each file, None for all else."""
+    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(place.rglob("*"))}
 
 
 class Caller:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.toolbox.callers import Caller
+from tests.toolbox.callers import Caller, inventory
 from tooldispatchd.forked.python.context import InvalidInputError, Shutting, ToolContext, ToolFailedError
 from tooldispatchd.toolbox.editing import edit
 from tooldispatchd.toolbox.grep import grep
@@ -76,10 +76,6 @@ def fill(home: Path, canary: str) -> None:
     for name in ("text", "below/text", "below/deep/text", f"{canary}-name"):
         (home / name).write_text(f"{canary}\n")
     (home / "link").symlink_to(canary)
-
-
-def inventory(place: Path) -> dict[str, str | None]:
-    return {str(path): path.read_text() if path.is_file() else None for path in sorted(place.rglob("*"))}
 
 
 def main() -> None:

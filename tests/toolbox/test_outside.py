@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.daemon.spawned import ROOT, Agent, Daemon, daemon_on, ready
+from tests.toolbox.callers import inventory
 from tests.toolbox.pdfs import pdf
 
 CONFIG: Final = """
@@ -158,10 +159,6 @@ def agent(daemon: Daemon) -> Iterator[Agent]:
 @pytest.fixture
 def home(daemon: Daemon) -> Path:
     return daemon.path.parent
-
-
-def inventory(place: Path) -> dict[str, bytes | None]:
-    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(place.rglob("*"))}
 
 
 def with_word(given: dict[str, Any], word: str, value: str) -> dict[str, Any]:

@@ -132,12 +132,6 @@ async def test_a_call_that_runs_out_of_its_caller_s_time_says_how_much_was_left(
         await root.end_input()
 
 
-async def hear_from(root: Agent) -> Message:
-    line = await root.hear()
-    assert isinstance(line, dict)
-    return line
-
-
 def test_levels_share_no_places() -> None:
     levels: Levels[str] = Levels(1)
     assert levels.at(2) is levels.at(2)

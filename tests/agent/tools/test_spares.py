@@ -24,6 +24,11 @@ def reloaded(runtime: Runtime, **servers: McpSpec) -> Runtime:
     return Runtime(Setup(catalog, Ledger(), uid=1000), runtime.services, runtime.state)
 
 
+async def until_one_is_up(runtime: Runtime) -> None:
+    """Wait until a server that no session owns has started."""
+    await until(lambda: any(each.is_up for each in runtime.services.sharing))
+
+
 async def test_a_shared_server_outlives_its_last_agent(tmp_path: Path) -> None:
     kit = Place(tmp_path / "kit")
     async with served({"kit": kit.spec(shared=True)}) as runtime:
@@ -64,7 +69,7 @@ async def test_the_next_session_takes_a_spare_which_is_replaced_and_ends_with_it
     async with served({"kit": kit.spec(spare=1)}) as runtime:
         sharing = runtime.services.sharing
         async with talking(runtime) as first:
-            await until(lambda: any(each.is_up for each in sharing))
+            await until_one_is_up(runtime)
             async with talking(runtime) as second:
                 pids = [int((await each.ask("kit:pid"))["content"]) for each in (first, second)]
                 assert pids == kit.starts[:2]
@@ -76,10 +81,10 @@ async def test_the_next_session_takes_a_spare_which_is_replaced_and_ends_with_it
 async def test_a_spare_that_was_killed_is_replaced(tmp_path: Path) -> None:
     kit = Place(tmp_path / "kit")
     async with served({"kit": kit.spec(spare=1)}) as runtime, talking(runtime):
-        sharing = runtime.services.sharing
-        await until(lambda: any(each.is_up for each in sharing))
+        await until_one_is_up(runtime)
         os.kill(kit.starts[1], signal.SIGKILL)
-        await until(lambda: len(kit.starts) == 3 and any(each.is_up for each in sharing))
+        await until(lambda: len(kit.starts) == 3)
+        await until_one_is_up(runtime)
         async with talking(runtime) as agent:
             assert (await agent.ask("kit:pid"))["content"] == str(kit.starts[2])
 
@@ -87,7 +92,7 @@ async def test_a_spare_that_was_killed_is_replaced(tmp_path: Path) -> None:
 async def test_a_spare_serves_only_sessions_of_which_its_handshake_would_say_the_same(tmp_path: Path) -> None:
     kit = Place(tmp_path / "kit")
     async with served({"kit": kit.spec(spare=1)}) as runtime, talking(runtime):
-        await until(lambda: any(each.is_up for each in runtime.services.sharing))
+        await until_one_is_up(runtime)
         async with talking(runtime, answers=["sampling"]) as agent:
             assert kit.capabilities == {"sampling": {}}
             assert (await agent.ask("kit:pid"))["content"] == str(kit.starts[2])
@@ -106,7 +111,7 @@ async def test_a_spare_asks_the_agent_that_has_taken_it(tmp_path: Path) -> None:
     async with served({"kit": kit.spec(spare=1)}) as runtime:
         sharing, answers = runtime.services.sharing, ["elicitation"]
         async with talking(runtime, answers=answers):
-            await until(lambda: any(each.is_up for each in sharing))
+            await until_one_is_up(runtime)
             async with talking(runtime, answers=answers, updates=True) as agent:
                 assert sharing.spare == 0
                 params = {"message": "which?", "requestedSchema": {"type": "object", "properties": {}}}
@@ -124,10 +129,10 @@ async def test_a_spare_takes_a_place_of_its_channel(tmp_path: Path) -> None:
     servers = {"kit": kit.spec(spare=1), "other": other.spec()}
     agents = {"default": ProfileSpec(mcp=("kit",)), "both": ProfileSpec(mcp=("other", "kit"))}
     async with served(servers, agents=agents, limits=LimitsSpec(mcp_processes=1)) as runtime, talking(runtime):
-        await until(lambda: any(each.is_up for each in runtime.services.sharing))
+        await until_one_is_up(runtime)
         async with talking(runtime) as agent:
             assert (await agent.ask("kit:pid"))["content"] == str(kit.starts[1])
-        await until(lambda: any(each.is_up for each in runtime.services.sharing))
+        await until_one_is_up(runtime)
         async with talking(runtime, profile="both") as agent:
             assert (await agent.ask("kit:say"))["content"] == "say"
             assert code_in(await agent.ask("other:say")) == "server_unavailable"

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from tests.daemon.forking import fork_daemon
-from tests.daemon.reload.reloadable import ECHO, WHO, Reloadable, serving
-from tests.daemon.spawned import SERVE, until
+from tests.daemon.reload.reloadable import ECHO, WHO, Reloadable
+from tests.daemon.spawned import SERVE, Daemon, until
 
 ADD: Final = """
 import time
@@ -35,14 +35,6 @@ resident = true
 read_only = true
 cache = "5m"
 """
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloadable]:
-    directory = tmp_path_factory.mktemp("reloaded")
-    (directory / "whoami.py").write_text("import os\ndef who() -> int:\n    return os.getpid()\n")
-    with serving(directory) as reloadable:
-        yield reloadable
 
 
 @pytest.fixture
@@ -155,13 +147,11 @@ def test_an_author_reads_on_the_terminal_what_each_save_came_to_and_has_it_in_op
         return text in shown
 
     words = ["serve", "--watch", "--config", str(tmp_path / "config.toml")]
-    made = Reloadable.__new__(Reloadable)
-    made.path = path
     with fork_daemon(words, theirs) as process:
         os.close(theirs)
         try:
             until(lambda: shows(b"daemon ready"))
-            with made.agent() as agent:
+            with Daemon(process, path, tmp_path / "log").agent() as agent:
                 # Nobody has called it yet, and it is there.
                 until((tmp_path / "warm").exists)
                 (tmp_path / "adding.py").write_text("def add(:\n")

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from fcntl import ioctl
 from pathlib import Path
@@ -24,14 +23,6 @@ from tooldispatchd.daemon.reload.generations import MAX_LIVING
 DOUBLE: Final = '[tools.double]\ntype = "int -> int"\nmap = "x * 2"\n'
 SHARED: Final = server("docs", "echo", "shared = true")
 RELOADS: Final = int(os.environ.get("RELOADS", "12"))
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloadable]:
-    directory = tmp_path_factory.mktemp("reloaded")
-    (directory / "whoami.py").write_text("import os\ndef who() -> int:\n    return os.getpid()\n")
-    with serving(directory) as reloadable:
-        yield reloadable
 
 
 def test_new_sessions_get_the_new_configuration_and_living_ones_keep_theirs(daemon: Reloadable) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from tests.daemon.spawned import daemon_on
-from tests.mcpface.real.clients import conforming, needs_clients, node, package
+from tests.mcpface.real.clients import conforming, needs_clients, node, package, with_jobs
 from tests.real.listening import free_port
 
 SUITE: Final = package("@modelcontextprotocol/conformance") / "dist" / "index.js"
@@ -21,17 +21,13 @@ EXPECTED: Final = Path(__file__).with_name("expected_failures.toml")
 # Its scenarios run one after the other, and each has 30 s; all of them take some 20 s, most of it in tasks.
 LIMIT_S: Final = 150
 SKILLS: Final = ("sep-2640-skills-directory", "sep-2640-skills-enumeration", "sep-2640-skills-manifest")
-# Tools that become tasks at once; the server has them without that.
-JOBS: Final = ("slow_compute", "failing_job", "protocol_error_job", "confirm_delete", "multi_input")
-TASKS: Final = "".join(f'[tools.{name}]\nmcp = "suite"\nname = "{name}_now"\nmode = "background"\n' for name in JOBS)
 
 
 @needs_clients
 @pytest.mark.parametrize(("revision", "scenarios"), [("2025-11-25", 33), ("2026-07-28", 50)])
 def test_what_the_revision_requires_passes(tmp_path: Path, revision: str, scenarios: int) -> None:
-    config = conforming("suite", revision, f"tools = {json.dumps(JOBS)}") + TASKS
     url = f"http://127.0.0.1:{free_port()}/mcp"
-    with daemon_on(tmp_path, config, "--listen", f"{url}?profile=suite"):
+    with daemon_on(tmp_path, with_jobs("suite", revision), "--listen", f"{url}?profile=suite"):
         found = run(tmp_path / "found", url, "--requirements", revision)
     assert len(found) == scenarios
     failed = {f"{scenario} {check}" for scenario, checks in found.items() for check in checks}

@@ -10,13 +10,12 @@ from typing import Final
 import pytest
 
 from tests.daemon.spawned import Daemon, daemon_on, until
-from tests.mcpface.real.clients import conforming, relay
-from tests.mcpface.real.test_conformance import JOBS, TASKS
+from tests.mcpface.real.clients import relay, with_jobs
 from tests.real.installed import needs_sdk2, python_of
 from tests.real.listening import free_port
 
 CLIENT: Final = str(Path(__file__).with_name("python_tasks.py"))
-CONFIG: Final = conforming("suite", "2026-07-28", f"tools = {json.dumps(JOBS)}") + TASKS
+CONFIG: Final = with_jobs("suite", "2026-07-28")
 LIMIT_S: Final = 100
 
 pytestmark = needs_sdk2

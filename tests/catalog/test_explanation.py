@@ -232,6 +232,11 @@ def test_a_server_says_what_it_offers_where_it_states_that_and_its_limits() -> N
     }
 
 
+def test_a_server_does_not_say_that_it_offers_what_it_denies_behind_its_prefix() -> None:
+    hub = McpSpec(command="hub", tools=("find", "get_now"), deny=("hub_get_now",))
+    assert "offers: find only" in block(Config(mcp={"hub": hub}), "server hub")
+
+
 def test_a_server_says_that_it_is_traced() -> None:
     said = block(Config(mcp={"a": McpSpec(command="a", trace=True)}), "server a")
     assert "logged: each message's kind, number and size" in said

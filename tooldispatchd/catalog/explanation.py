@@ -25,8 +25,7 @@ from tooldispatchd.catalog.problems import Path
 from tooldispatchd.catalog.processes import Process
 from tooldispatchd.catalog.rest.declared import RestApi, RestTool, kinds_shown_to
 from tooldispatchd.catalog.restspecs import RestApiSpec
-from tooldispatchd.catalog.serverdenials import ServerDenials
-from tooldispatchd.catalog.servers import credential_kinds, without_query
+from tooldispatchd.catalog.servers import Binding, credential_kinds, without_query
 from tooldispatchd.catalog.speckinds import WORKSPACE
 from tooldispatchd.catalog.specs import InputMode, LimitsSpec, McpSpec, OutputMode, ProfileSpec, ToolSpec
 from tooldispatchd.catalog.tools import DeclaredTool
@@ -170,7 +169,7 @@ class _Explanation:
         begin = "from the first call" if spec.lazy else "from the start"
         end = ", anew after each end" if spec.restart == "backoff" else ""
         yield f"{_INDENT}connections: {number}, {begin}{end}"
-        yield from (f"{_INDENT}{line}" for line in _stated(spec, self._config.limits))
+        yield from (f"{_INDENT}{line}" for line in _stated(binding, self._config.limits))
         yield from _indented(policy_lines(spec))
         if spec.command is not None:
             yield from _indented(kept_lines(spec, self._catalog.enforceable))
@@ -393,10 +392,11 @@ def _used_by(users: Sequence[str]) -> str:
     return f"used by: {', '.join(users[:MAX_USERS])}{more}" if users else "not used"
 
 
-def _stated(spec: McpSpec, limits: LimitsSpec) -> Iterator[str]:
+def _stated(binding: Binding, limits: LimitsSpec) -> Iterator[str]:
     """How long it may take; what it offers and whether it is traced, where the table says something of it."""
+    spec = binding.spec
     if spec.tools is not None or spec.allow is not None:
-        denied = ServerDenials(spec.deny, ())
+        denied = binding.denials
         kept = ", ".join(
             name for name in (spec.tools if spec.allow is None else spec.allow) or () if not denied.admits(name)
         )

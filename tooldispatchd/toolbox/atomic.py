@@ -14,7 +14,7 @@ import os
 import shutil
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -27,10 +27,14 @@ _NO_UNNAMED_FILES: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINV
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[int]:
-    """A descriptor of the directory at `path`, in which nobody else writes with this module for as long as it lasts."""
+def locked(path: Path, check: Callable[[int], None] = lambda _directory: None) -> Iterator[int]:
+    """A descriptor of the directory at `path`, in which nobody else writes with this module for as long as it lasts.
+
+    Before anything is done in it, `check` may raise for what was opened.
+    """
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
+        check(directory)
         fcntl.flock(directory, fcntl.LOCK_EX)
         _clear(directory)
         try:

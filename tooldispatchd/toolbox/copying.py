@@ -3,13 +3,12 @@
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from tooldispatchd.forked.python.context import ToolFailedError
 from tooldispatchd.toolbox import atomic
-from tooldispatchd.toolbox.places import cannot, kind_of, opened
+from tooldispatchd.toolbox.places import held, kind_of, opened
 
 # What a disk copies in the time that a call usually has; for more there are programs.
 MAX_BYTES: Final = 1024 * 1024 * 1024
@@ -51,7 +50,7 @@ def copy_into(source: str, old: int, directory: int, name: str, *, overwrite: bo
     mode = os.fstat(old).st_mode
     if stat.S_ISREG(mode):
         with (
-            _reading(source, f"/proc/self/fd/{old}", flags=0) as reader,
+            held("copy", source, 0, name=f"/proc/self/fd/{old}") as reader,
             atomic.new_file(directory, name, mode=mode, overwrite=overwrite) as descriptor,
         ):
             _copy_content(source, reader, descriptor, tally)
@@ -76,18 +75,6 @@ def copy_into(source: str, old: int, directory: int, name: str, *, overwrite: bo
     return tally
 
 
-@contextlib.contextmanager
-def _reading(shown: str, name: str, at: int = -1, flags: int = os.O_NOFOLLOW) -> Iterator[int]:
-    try:
-        reader = opened("copy", shown, flags, name=name, at=at)
-    except OSError as error:
-        raise cannot("copy", shown, error) from error
-    try:
-        yield reader
-    finally:
-        os.close(reader)
-
-
 def _copy_tree(source: str, old: int, directory: int, tally: Tally) -> None:
     """Copy the directory `old` to TEMPORARY; links as links, so that nothing outside of it is read."""
     os.mkdir(atomic.TEMPORARY, os.fstat(old).st_mode & 0o777 | 0o700, dir_fd=directory)
@@ -98,7 +85,7 @@ def _copy_tree(source: str, old: int, directory: int, tally: Tally) -> None:
         shown, place, copied = waiting.pop()
         tally.directories += 1
         with contextlib.ExitStack() as stack:
-            reader = stack.enter_context(_reading(shown, place, flags=os.O_NOFOLLOW | os.O_DIRECTORY))
+            reader = stack.enter_context(held("copy", shown, os.O_NOFOLLOW | os.O_DIRECTORY, name=place))
             writer = opened("copy to", copied, os.O_NOFOLLOW | os.O_DIRECTORY | os.O_PATH)
             stack.callback(os.close, writer)
             for entry in stack.enter_context(os.scandir(reader)):
@@ -113,7 +100,7 @@ def _copy_tree(source: str, old: int, directory: int, tally: Tally) -> None:
                     os.symlink(os.readlink(name, dir_fd=reader), name, dir_fd=writer)
                     tally.links += 1
                 else:
-                    with _reading(f"{shown}/{name}", name, reader) as file:
+                    with held("copy", f"{shown}/{name}", name=name, at=reader) as file:
                         _copy_file(f"{shown}/{name}", file, name, writer, tally)
 
 

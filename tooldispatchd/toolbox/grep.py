@@ -37,7 +37,7 @@ from tooldispatchd.forked.python.context import InvalidInputError, Shutting, Too
 from tooldispatchd.toolbox.ignoring import ignored_below
 from tooldispatchd.toolbox.listing import Ignored
 from tooldispatchd.toolbox.pathglobs import after, fits, last_names, literal_where_there, start_of
-from tooldispatchd.toolbox.places import PathText, cannot, check_inside, kind_of, opened
+from tooldispatchd.toolbox.places import PathText, cannot, check_inside, held, kind_of, opened
 from tooldispatchd.toolbox.running import time_for
 from tooldispatchd.toolbox.walking import GIT, shown, walk, workspace_of
 
@@ -212,7 +212,9 @@ class _Wanted:
             raise InvalidInputError("include", str(error)) from error
         self._target, self._top = target, Path(target)
         top, workspace = self._top.resolve(), workspace_of(ctx)
-        self._is_ignored = None if ignored else ignored_below(top, workspace)
+        self._walk = None if Shutting.is_kept else functools.partial(walk, ctx, self._top, ignored=ignored)
+        # A walk leaves out by itself what is ignored.
+        self._is_ignored = None if ignored or self._walk is not None else ignored_below(top, workspace)
         names = last_names(pattern)
         # What a class of characters means differs a little, and a colon would end the name of the type.
         named = sorted(re.sub(r"\[.*|[^\w.*?-]", "*", name, flags=re.DOTALL) for name in names)
@@ -220,7 +222,6 @@ class _Wanted:
         if workspace not in top.parents:
             # Nor do lists above the workspace hide anything.
             self.options.append("--no-ignore-parent")
-        self._walk = None if Shutting.is_kept else functools.partial(walk, ctx, self._top, ignored=ignored)
 
     def batches(self) -> Iterator[tuple[dict[str, str], list[int]]]:
         """List what ripgrep is to search, each with the path that the agent is told, and descriptors that it needs."""
@@ -228,12 +229,11 @@ class _Wanted:
             yield {self._target: self._target}, []
             return
         files = self._files()
-        while batch := {f"/proc/self/fd/{fd}": path for path, fd in itertools.islice(files, _BATCH)}:
-            passed = [int(name.rpartition("/")[2]) for name in batch]
+        while batch := list(itertools.islice(files, _BATCH)):
             try:
-                yield batch, passed
+                yield {f"/proc/self/fd/{fd}": path for path, fd in batch}, [fd for _, fd in batch]
             finally:
-                for descriptor in passed:
+                for _, descriptor in batch:
                     os.close(descriptor)
 
     def _files(self) -> Iterator[tuple[str, int]]:
@@ -313,12 +313,13 @@ def _hear(
             preexec_fn=_bound,  # noqa: PLW1509  # a call has one thread
         ) as child:
             assert child.stdout is not None  # it is a pipe
-            path, is_wanted = "", False
+            path, told, is_wanted = "", "", False
             for line in lines_of(child.stdout, found, until):
                 if line.path != path:
-                    path, is_wanted = line.path, wanted.has(names.get(line.path, line.path))
+                    path, told = line.path, names.get(line.path, line.path)
+                    is_wanted = wanted.has(told)
                 if is_wanted:
-                    found.add(replace(line, path=names.get(path, path)))
+                    found.add(replace(line, path=told))
                 if found.matches >= MAX_COUNTED:
                     break
             found.finish()
@@ -413,11 +414,8 @@ def _around(line: _Line) -> str:
     """The part of a long line around its match."""
     start = line.offset + max(0, (line.column or 1) - 1 - MAX_LINE // 2)
     try:
-        descriptor = opened("search", line.path)
-        try:
+        with held("search", line.path) as descriptor:
             data = os.pread(descriptor, MAX_LINE, start)
-        finally:
-            os.close(descriptor)
     except (OSError, ToolFailedError):
         data = b""
     if not data or b"\0" in data:

@@ -13,7 +13,7 @@ from msgspec import Meta
 from tooldispatchd.forked.python.context import InvalidInputError, ToolContext
 from tooldispatchd.toolbox.ignoring import FILE
 from tooldispatchd.toolbox.pathglobs import literal_where_there, start_of
-from tooldispatchd.toolbox.places import PathText, cannot, opened
+from tooldispatchd.toolbox.places import PathText, cannot, held
 from tooldispatchd.toolbox.walking import MAX_NAMES, Directory, Parts, Walk, directory_at, fitting, shown, walk
 
 Ignored = Annotated[bool, Meta(description="also what .gitignore leaves out")]
@@ -30,14 +30,11 @@ def list_directory(path: PathText = ".") -> str:
     """List the names in a directory with their kinds, sizes and times. Hidden and ignored ones are listed too."""
     directory_at(path)
     try:
-        at = opened("list", path, os.O_DIRECTORY)
-        try:
+        with held("list", path, os.O_DIRECTORY) as at:
             with os.scandir(at) as entries:
                 # To sort them all are needed; of a directory with more than that nobody wants the first.
                 names = sorted(entry.name for entry in itertools.islice(entries, MAX_NAMES + 1))
             lines = [_row(name, at) for name in names[:MAX_LISTED]]
-        finally:
-            os.close(at)
     except OSError as error:
         raise cannot("list", path, error) from error
     left_out = max(0, len(names) - MAX_LISTED)

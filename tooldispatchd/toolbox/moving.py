@@ -5,7 +5,7 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from tooldispatchd.forked.python.context import ToolContext, ToolFailedError
 from tooldispatchd.toolbox import atomic
 from tooldispatchd.toolbox.copying import copy_into
 from tooldispatchd.toolbox.guard import check_unchanged, check_unmodified, note_read
-from tooldispatchd.toolbox.places import PathText, cannot, check_inside, check_opened, kind_of, opened
+from tooldispatchd.toolbox.places import PathText, cannot, check_inside, check_opened, held, kind_of
 from tooldispatchd.toolbox.rewriting import resolved
 from tooldispatchd.toolbox.writing import make_parents
 
@@ -67,8 +67,7 @@ def move(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Ove
         is_known = _is_known(ctx, source)
         made, second = _prepare(ctx, "move", target, new, status, overwrite=overwrite)
         try:
-            with atomic.locked(new.parent) as directory:
-                check_opened("move to", target, directory)
+            with atomic.locked(new.parent, partial(check_opened, "move to", target)) as directory:
                 atomic.rename(directory, old.name, new.name, overwrite=overwrite, source=above)
         except OSError as error:
             # Landlock says so too where a file would get more rights than it has.
@@ -85,14 +84,13 @@ def move(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Ove
 def copy(ctx: ToolContext, source: PathText, target: PathText, *, overwrite: Overwrite = False) -> str:
     """Copy a file, a link or a directory with all that is in it. `target` is the copy's path."""
     old, new = _located("copy", source), _located("copy to", target)
-    with _held("copy", source, old, os.O_PATH | os.O_NOFOLLOW) as thing:
+    with held("copy", source, os.O_PATH | os.O_NOFOLLOW, name=str(old)) as thing:
         status = os.fstat(thing)
         _keep_apart("copy", source, target, old, new, at=status)
         is_known = _is_known(ctx, source)
         made, warning = _prepare(ctx, "copy", target, new, status, overwrite=overwrite)
         try:
-            with atomic.locked(new.parent) as directory:
-                check_opened("copy to", target, directory)
+            with atomic.locked(new.parent, partial(check_opened, "copy to", target)) as directory:
                 tally = copy_into(source, thing, directory, new.name, overwrite=overwrite)
         except OSError as error:
             raise _refusal("copy", source, target, error) from error
@@ -109,22 +107,9 @@ def _located(verb: str, path: str) -> Path:
     return place
 
 
-@contextlib.contextmanager
-def _held(verb: str, path: str, place: Path, flags: int) -> Iterator[int]:
-    """What is at `place`, open: a link that takes its place leads nowhere."""
-    try:
-        descriptor = opened(verb, path, flags, name=str(place))
-    except OSError as error:
-        raise cannot(verb, path, error) from error
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def _directory_of(verb: str, path: str, place: Path) -> contextlib.AbstractContextManager[int]:
-    """The directory in which `place` is, as `_held`: by it the thing itself is changed."""
-    return _held(verb, path, place.parent, os.O_PATH | os.O_DIRECTORY)
+    """The directory in which `place` is: by it the thing itself is changed."""
+    return held(verb, path, os.O_PATH | os.O_DIRECTORY, name=str(place.parent))
 
 
 def _status(verb: str, path: str, place: Path, above: int) -> os.stat_result:

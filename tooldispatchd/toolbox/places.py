@@ -5,6 +5,7 @@ system's own files, and may have no sandbox: `check_inside` keeps the tools of f
 `write` of their table, by the path; `opened` by what was opened, whatever was put in the path's place meanwhile.
 """
 
+import contextlib
 import difflib
 import errno
 import itertools
@@ -89,6 +90,21 @@ def opened(verb: str, path: str | Path, flags: int = os.O_NOFOLLOW, *, name: str
         os.close(descriptor)
         raise
     return descriptor
+
+
+@contextlib.contextmanager
+def held(
+    verb: str, path: str | Path, flags: int = os.O_NOFOLLOW, *, name: str | None = None, at: int = -1
+) -> Iterator[int]:
+    """What `opened` opens, for as long as it is needed; raises ToolFailedError alone where it cannot be opened."""
+    try:
+        descriptor = opened(verb, path, flags, name=name, at=at)
+    except OSError as error:
+        raise cannot(verb, path, error) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def check_opened(verb: str, path: str | Path, descriptor: int) -> None:

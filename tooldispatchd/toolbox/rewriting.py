@@ -8,6 +8,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -93,8 +94,7 @@ def resolved(verb: str, path: str | Path) -> Path:
 def writing_to(verb: str, path: str, target: Path) -> Iterator[int]:
     """The locked directory of `target`; what the kernel refuses within is told of `path`, as the agent named it."""
     try:
-        with atomic.locked(target.parent) as directory:
-            check_opened(verb, path, directory)
+        with atomic.locked(target.parent, partial(check_opened, verb, path)) as directory:
             yield directory
     except OSError as error:
         raise cannot(verb, path, error) from error

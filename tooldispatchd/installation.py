@@ -12,6 +12,11 @@ def needs(extra: str) -> str:
     return f"needs {PACKAGE}[{extra}]: {install_words(extra)}"
 
 
+def needs_postgres() -> str:
+    """The same of a store of records in a database."""
+    return f"a PostgreSQL store {needs('postgres')}"
+
+
 def install_words(extra: str | None) -> str:
     """The command that adds an extra, or for None installs the package, from where it was installed."""
     # Slow to import, and wanted where something is wrong alone.

@@ -5,9 +5,9 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooldispatchd.cli.tomltext import toml_of
 from tooldispatchd.mcpface.jsonc import Json
 from tooldispatchd.mcpface.tomledit import with_toml
+from tooldispatchd.tomltext import toml_of
 
 KEYS = st.sampled_from(["a", "b", "x y", "a.b", "é"])
 VALUES = (

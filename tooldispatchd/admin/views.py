@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 
 import msgspec
 import trio
@@ -18,7 +17,6 @@ from tooldispatchd.agent.runtime import Runtime
 from tooldispatchd.agent.session.administration import RunningDaemon
 from tooldispatchd.calls.tally import ToolTally
 from tooldispatchd.catalog.explanation import explain_tool
-from tooldispatchd.catalog.problems import Path
 from tooldispatchd.metrics.rendering import pieces
 from tooldispatchd.wire.messages import AdminReq
 
@@ -84,8 +82,9 @@ class Views:
             await trio.to_thread.run_sync(prepare, origin_of)
         if asked.tool is not None:
             catalog = self._latest().setup.catalog
-            where = partial(_where, origin_of)
-            lines = await trio.to_thread.run_sync(explain_tool, catalog, asked.tool, where)
+            lines = await trio.to_thread.run_sync(
+                explain_tool, catalog, asked.tool, lambda path: origin_of(path) or DEFAULT
+            )
             return catalog.masker.mask_bytes(msgspec.json.encode({"lines": lines}))
         await entries.fill(keys_of(self._latest().setup.catalog.config), lambda key: key_view(*key, origin_of))
         head = b"" if configuration is None else msgspec.json.encode(shown_source(configuration))[1:-1] + b","
@@ -106,7 +105,3 @@ def _lists(**lists: EntryList) -> bytes:
     left_out = sum(each.left_out for each in lists.values())
     parts = [b'"%s":%s' % (name.encode(), each.json) for name, each in lists.items()]
     return b"{%s}" % b",".join([*parts, *([b'"left_out":%d' % left_out] if left_out else [])])
-
-
-def _where(origin_of: Callable[[Path], str | None], path: Path) -> str:
-    return origin_of(path) or DEFAULT

@@ -10,7 +10,7 @@ from tooldispatchd.audit.recorder import AuditLog, AuditStore, Recorder, open_re
 from tooldispatchd.catalog.auditspec import AuditSpec, file_store
 from tooldispatchd.catalog.confinement import size_of
 from tooldispatchd.catalog.masker import Masker
-from tooldispatchd.installation import needs
+from tooldispatchd.installation import needs_postgres
 
 __all__ = [
     "AuditFilter",
@@ -62,7 +62,7 @@ def _open_store(spec: AuditSpec) -> AuditStore:
     try:
         from tooldispatchd.audit.postgresstore import PostgresStore  # noqa: PLC0415  # as the module says
     except ImportError as error:
-        raise AuditStoreError(f"a PostgreSQL store {needs('postgres')}") from error
+        raise AuditStoreError(needs_postgres()) from error
     return PostgresStore(spec.store, **bounds)  # type: ignore[arg-type]  # as above
 
 
@@ -76,5 +76,5 @@ def open_reader(store: str) -> AuditReader:
     try:
         from tooldispatchd.audit.postgresstore import PostgresReader  # noqa: PLC0415  # as the module says
     except ImportError as error:
-        raise AuditStoreError(f"a PostgreSQL store {needs('postgres')}") from error
+        raise AuditStoreError(needs_postgres()) from error
     return PostgresReader(store)

@@ -108,8 +108,7 @@ class ChosenNames:
         at = server_tool(name, tool, self._servers)
         if at is None or at.binding not in self._servers:
             return []
-        prefix = self._servers[at.binding].prefix
-        return [f"{each}:{at.tool}" for each in {at.binding, prefix} - {None, ""}]
+        return [f"{each}:{at.tool}" for each in self._servers[at.binding].prefixes]
 
     def _declared(self, entry: str) -> list[str]:
         """List the declared tools that an entry stands for, by any of their names."""
@@ -146,7 +145,7 @@ class ChosenNames:
             return True
         names = [each for each in (entry, *self._behind_prefixes(entry)) if ":" in each]
         before = [split_name(name)[0] for name in names]
-        known = [prefix for server in unlisted for prefix in (server.name, server.prefix) if prefix]
+        known = [prefix for server in unlisted for prefix in server.prefixes]
         return any(NameList([each]).admits(prefix) for each in before for prefix in known)
 
     def _listed(self) -> Iterator[str]:

@@ -366,7 +366,7 @@ def _prefixed_names(server: Binding) -> Iterator[Problem]:
         for index, entry in enumerate(getattr(server.spec, key) or ()):
             prefix, tool = split_name(entry)
             # A name may have two colons together, as those of C++ and Rust have.
-            if prefix and prefix in {server.name, server.prefix} and not tool.startswith(":"):
+            if prefix in server.prefixes and not tool.startswith(":"):
                 why = "a server's own lists have the names of its tools without a prefix"
                 yield Problem(("mcp", server.name, key, index), why, value=entry, nearest=tool)
 

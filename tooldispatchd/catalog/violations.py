@@ -172,6 +172,7 @@ class _Walk:
         self._left = MAX_WORK
         self._registry: jsonschema_rs.Registry | None = None
         self._validators: dict[str, jsonschema_rs.Validator] = {}
+        self._sizes: dict[str, int] = {}
 
     def blame(self, value: object) -> list[Violation]:
         """What is wrong at the deepest place that can be blamed with what may be asked."""
@@ -249,7 +250,11 @@ class _Walk:
 
     def _size_of(self, place: _Place) -> int:
         """Count the subschemas of a place, some too many; as many as there are in all where it refers to others."""
-        return min(self._parts, 1 + _size(place.schema, 4 * self._parts, _REFERRING) // 4)
+        size = self._sizes.get(place.pointer)
+        if size is None:
+            most = 4 * self._parts
+            size = self._sizes[place.pointer] = min(self._parts, 1 + _size(place.schema, most, _REFERRING) // 4)
+        return size
 
     def _is_valid(self, place: _Place) -> bool:
         place = self._follow(place)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -56,6 +55,9 @@ def ways(schema: object, write: WriteCall) -> Iterator[str]:
     if sample and all(map(NAMED.fullmatch, fields)):
         yield write(*fields)
     if _properties(schema):
+        # Most commands write no example.
+        import shlex
+
         whole = json.dumps(sample, ensure_ascii=False)
         yield write(whole)
         yield f"echo {shlex.quote(whole)} | {write('-')}"
@@ -157,10 +159,10 @@ def _whole_fields(words: Sequence[str]) -> list[str]:
 
 def typed(values: Mapping[str, str], schema: object) -> dict[str, object]:
     """The values as the properties of `schema` want them: a text stays one where a string will do."""
-    properties = schema.get("properties") if isinstance(schema, dict) else None
+    properties = _properties(schema)
     found: dict[str, object] = dict(values)
     for key, text in values.items():
-        wanted = _kinds(properties.get(key) if isinstance(properties, dict) else None, schema, MAX_REFERENCES)
+        wanted = _kinds(properties.get(key), schema, MAX_REFERENCES)
         if "string" in wanted:
             continue
         with suppress(ValueError, RecursionError):

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, TextIO
 
-from tooldispatchd.cli.starting import StartNotice
+from tooldispatchd.cli.starting import StartNotice, is_drawable
 from tooldispatchd.client.duplex import Duplex
 from tooldispatchd.client.reach import CONNECT_S, PING, find_socket, reach
 from tooldispatchd.client.silence import STOP_S, Doubt, Silence
@@ -57,8 +57,7 @@ class Paint:
     """Colours for one stream, where they are wanted: `--color`, NO_COLOR (no-color.org), and TERM that is not dumb."""
 
     def __init__(self, choice: str, stream: TextIO | None) -> None:
-        is_shown = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
-        wanted = is_shown and not os.environ.get("NO_COLOR")
+        wanted = is_drawable(stream) and not os.environ.get("NO_COLOR")
         self.is_on: Final = choice == "always" or (choice == "auto" and wanted)
 
     def strong(self, text: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tooldispatchd.cli.dialogue import CHOICES, Paint, printable, seconds
 from tooldispatchd.cli.jsontext import shown_json
+from tooldispatchd.cli.starting import is_drawable
 
 if TYPE_CHECKING:
     # Imported when it runs.
@@ -156,7 +157,7 @@ def _lines(found: "Diagnosis") -> list[str]:
 @contextmanager
 def _progress(arguments: argparse.Namespace) -> "Iterator[ShowProgress]":
     """Keep one line on a terminal: how many are done, and what is waited for."""
-    if arguments.json or sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    if arguments.json or not is_drawable(sys.stderr):
         yield lambda _done, _running: None
         return
 

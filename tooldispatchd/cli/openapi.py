@@ -13,7 +13,6 @@ from tooldispatchd.catalog.openapi.adapter import AdaptedApi, ApiSource, adapt
 from tooldispatchd.catalog.openapispec import OpenApiSpec
 from tooldispatchd.catalog.rest.declared import NO_CREDENTIALS, ApiCredentials
 from tooldispatchd.catalog.restspecs import RestMethod
-from tooldispatchd.cli.tomltext import toml_of
 from tooldispatchd.config.api_documents import UnusableApiError, as_json, is_url, read_source
 from tooldispatchd.config.config_report import Finding, printable
 from tooldispatchd.config.configuration import ConfigError, find_configuration, read_openapi
@@ -24,6 +23,7 @@ from tooldispatchd.config.kept_documents import (
     KeptDocuments,
     digest_of,
 )
+from tooldispatchd.tomltext import toml_of
 
 EPILOG = """\
 SPEC is the name of a table [openapi.NAME] of the configuration, else a file, in JSON or YAML, or a URL. Of a file or a

@@ -1,7 +1,6 @@
 """The line on a terminal that names the servers that a command waits for; wiped when they have answered."""
 
 import os
-import shutil
 from collections.abc import Sequence
 from math import inf
 from typing import Final, TextIO
@@ -13,11 +12,16 @@ AGAIN_S: Final = 1.0
 _WIPE: Final = "\r\x1b[K"
 
 
+def is_drawable(stream: TextIO | None) -> bool:
+    """Tell whether a stream is a terminal that understands more than lines."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 class StartNotice:
     """A line on a stream, where that is a terminal; at `due` it is to be drawn anew."""
 
     def __init__(self, stream: TextIO | None) -> None:
-        self.stream: Final = stream if stream and stream.isatty() and os.environ.get("TERM") != "dumb" else None
+        self.stream: Final = stream if is_drawable(stream) else None
         self.due = inf
         self.servers: Sequence[str] = ()
         self._began = 0.0
@@ -31,6 +35,9 @@ class StartNotice:
     def draw(self, now: float) -> None:
         """Write the line over the one before."""
         if self.stream is not None:
+            # Slow to import, and needed only on a terminal that waits.
+            import shutil
+
             waited = f" ({now - self._began:.0f} s)"
             text = f"waiting for {', '.join(self.servers) or 'the daemon'}"
             room = shutil.get_terminal_size().columns - len(waited) - 1

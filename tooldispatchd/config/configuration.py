@@ -54,7 +54,7 @@ from tooldispatchd.config.schema_check import check_form
 from tooldispatchd.config.secret_sources import SecretSources
 from tooldispatchd.config.standing import standing_configurations
 from tooldispatchd.config.tool_makers import make_tools
-from tooldispatchd.installation import needs
+from tooldispatchd.installation import needs_postgres
 
 # A thousand tools with their schemas have room; a larger file is not a configuration.
 MAX_FILE_BYTES: Final = 4 * MIB
@@ -174,7 +174,7 @@ def _load(
     assert isinstance(catalog, Catalog)
     store = catalog.config.audit.store or ""
     if is_database(store) and find_spec("psycopg") is None:
-        _refuse(sources, [Problem(("audit", "store"), f"a PostgreSQL store {needs('postgres')}")])
+        _refuse(sources, [Problem(("audit", "store"), needs_postgres())])
     servers = with_credentials(catalog.servers, credentials.secrets)
     for name, reason in left_out.items():
         if sources.servers.servers[name].is_off:

@@ -32,14 +32,15 @@ def open_straight(path: str, held: Sequence[int] | None = None) -> int:
         if stat.S_ISLNK(os.fstat(fd).st_mode):
             os.close(fd)
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-    found = os.fstat(fd)
-    if held is not None and [found.st_dev, found.st_ino] != [*held]:
-        os.close(fd)
-        raise OSError(errno.ESTALE, "it is another directory than when the session opened", path)
+    if held is not None:
+        found = os.fstat(fd)
+        if [found.st_dev, found.st_ino] != [*held]:
+            os.close(fd)
+            raise OSError(errno.ESTALE, "it is another directory than when the session opened", path)
     return fd
 
 
-def enter_straight(path: str, held: Sequence[int] | None) -> None:
+def enter_straight(path: str, held: Sequence[int]) -> None:
     """Make it the working directory; otherwise as `open_straight`."""
     fd = open_straight(path, held)
     try:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tooldispatchd.mcpface.daemonside import DaemonLine, ToldFault, fault_of
-from tooldispatchd.mcpface.jsonrpc import UNREADABLE, members
+from tooldispatchd.mcpface.jsonrpc import UNREADABLE, is_object, members
 from tooldispatchd.mcpface.paramheaders import with_marks
 from tooldispatchd.mcpface.revisions import Revision
 from tooldispatchd.wire.faults import text_of
@@ -120,7 +120,7 @@ def _without_frames(content: str, fault: ToldFault) -> dict[str, object]:
 def _structure(line: DaemonLine, revision: Revision) -> Raw | None:
     # A long value stands in its line only once, as text.
     value = Raw((line.content or "").encode()) if isinstance(line.value, UnsetType) else line.value
-    if not revision.is_stateless and bytes(value).lstrip()[:1] != b"{":
+    if not revision.is_stateless and not is_object(value):
         return None
     try:
         return _skim(value) if value is not line.value else value

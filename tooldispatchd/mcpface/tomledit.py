@@ -1,14 +1,13 @@
 """Set one value in the text of a TOML file and leave every other line as it is, with its comments. Pure."""
 
-import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tooldispatchd.mcpface.jsonc import EditError, Json, nested
+from tooldispatchd.tomltext import inline, key_of, toml_of
 
-_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _AT_LINE: Final = re.compile(r"at line (\d+)")
 # A value of more lines is not one that was written here.
 MAX_LINES: Final = 100
@@ -29,13 +28,11 @@ def with_toml(text: str, path: Sequence[str], value: Json) -> str:
     line_end = "\r\n" if "\r\n" in text else "\n"
     lines = text.splitlines(keepends=True)
     if isinstance(value, Mapping):
-        header = f"[{'.'.join(map(_key, path))}]"
-        table = [header, *(f"{_key(key)} = {_written(each)}" for key, each in value.items())]
         # Two ends where the file has a last line: one may lack its own.
         before = [text.rstrip("\r\n"), ""] if text.strip() else []
-        return line_end.join([*before, *table, ""])
+        return line_end.join([*before, *toml_of(value, *path).split("\n")])
     begin, end = _table(lines, path[:-1])
-    written = f"{_key(path[-1])} = {_written(value)}"
+    written = f"{key_of(path[-1])} = {inline(value)}"
     for at in range(begin, end):
         if (statement := _statement(lines, at)) and [*statement[0]] == [path[-1]]:
             last = lines[at + statement[1] - 1]
@@ -73,12 +70,3 @@ def _comment(line: str, line_end: str) -> str:
         if line[: sign.start()].count('"') % 2 == 0 and line[: sign.start()].count("'") % 2 == 0:
             return f"  {line[sign.start() :]}"
     return line_end
-
-
-def _written(value: Json) -> str:
-    # A text, a number and a list of JSON are written as TOML writes them, but for one sign (TOML 1.0, "String").
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _written(key)

@@ -53,8 +53,8 @@ class ToolCalls:
         self._client = client
         self._daemon = daemon
         self._tasks = tasks
-        self._latest: tuple[tuple[int, Revision, bool], list[msgspec.Raw], msgspec.Raw, int] | None = None
-        """The page that was shown last, and of which list: clients ask for it again and again."""
+        self._latest: tuple[tuple[int, Revision, bool], msgspec.Raw, int] | None = None
+        """The page that was shown last: clients ask for it again and again."""
         self._read: list[msgspec.Raw] = []
         self._outputs: dict[str, set[str]] = {}
         self._marks: dict[str, dict[str, str]] | None = None
@@ -127,9 +127,10 @@ class ToolCalls:
 
     def _page(self, start: int, revision: Revision, *, has_apps: bool) -> tuple[msgspec.Raw, int]:
         """The tools from `start` on, and where the next page begins."""
+        self._forget_old()
         key = start, revision, has_apps
-        if self._latest is not None and self._latest[0] == key and self._latest[1] is self._daemon.tools:
-            return self._latest[2:]
+        if self._latest is not None and self._latest[0] == key:
+            return self._latest[1:]
         sizes = accumulate(len(bytes(raw)) for raw in self._daemon.tools[start : start + MAX_PAGE_TOOLS])
         # One at least, or it would never come to an end.
         end = start + max(1, sum(size <= MAX_PAGE_BYTES for size in sizes))
@@ -140,8 +141,8 @@ class ToolCalls:
                     tool.execution = _MAY_BE_TASK
         if not has_apps:
             tools = [tool for tool in tools if is_for_models(tool)]
-        self._latest = key, self._daemon.tools, msgspec.Raw(msgspec.json.encode(tools)), end
-        return self._latest[2:]
+        self._latest = key, msgspec.Raw(msgspec.json.encode(tools)), end
+        return self._latest[1:]
 
     def _marks_of(self, name: str) -> dict[str, str]:
         """Read which arguments of a tool headers repeat."""
@@ -154,7 +155,7 @@ class ToolCalls:
     def _forget_old(self) -> None:
         # Tools are read once for each list, and not for each call.
         if self._daemon.tools is not self._read:
-            self._read, self._outputs, self._marks = self._daemon.tools, {}, None
+            self._read, self._outputs, self._marks, self._latest = self._daemon.tools, {}, None, None
 
     def _has_output(self, name: str | None, revision: Revision) -> bool:
         self._forget_old()

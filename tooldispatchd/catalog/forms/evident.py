@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from tooldispatchd.catalog.forms.drafts import MAX_READ, draft_of, find, parts_within
-from tooldispatchd.catalog.forms.merging import spelled
+from tooldispatchd.catalog.forms.merging import spelled, type_of
 from tooldispatchd.catalog.forms.rendered import Schema
 from tooldispatchd.catalog.pointers import unescape, unescape_fragment
 from tooldispatchd.catalog.schemakeywords import HOLDING
@@ -30,7 +30,6 @@ _ANNOTATIONS: Final = frozenset(
     ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id")
 )
 _encode: Final = msgspec.json.Encoder().encode
-_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
 
 
 def evident(schema: Schema) -> Schema:
@@ -172,7 +171,7 @@ class _Writing:
             values = [node["const"]]
         if "type" in node or "$ref" in node or not isinstance(values, list) or not values:
             return {}
-        return {"type": spelled(list(dict.fromkeys(_TYPES.get(type(value), "null") for value in values)))}
+        return {"type": spelled(list(dict.fromkeys(type_of(value) for value in values)))}
 
 
 def _leads_back(name: str, ahead: dict[str, set[str]]) -> bool:

@@ -103,8 +103,10 @@ def render(form: str, tool: Offered, name: str) -> Rendered:
     and noted. One thing is not: `google` cannot describe arrays in an array of anything. The tool's schemas must be
     ones that compile (`compile_check`), which bounds them; rendering a hostile one takes some 10 ms.
     """
-    output = None if tool.output_schema is None else evident(tool.output_schema)
-    tool = msgspec.structs.replace(tool, input_schema=evident(tool.input_schema), output_schema=output)
+    tool = msgspec.structs.replace(tool, input_schema=evident(tool.input_schema))
+    if form == "mcp" and tool.output_schema is not None:
+        # No other form shows it.
+        tool = msgspec.structs.replace(tool, output_schema=evident(tool.output_schema))
     return _render(form, tool, name, tool.input_schema)
 
 

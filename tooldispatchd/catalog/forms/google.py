@@ -18,6 +18,7 @@ from tooldispatchd.catalog.forms.merging import (
     properties_of,
     required_of,
     schema_at,
+    type_of,
     types_of,
 )
 from tooldispatchd.catalog.forms.propertynames import PROPERTY_NAMES
@@ -163,22 +164,9 @@ def _types(schema: Schema) -> list[str]:
     """The types that a schema without alternatives admits: those it names, else those of its values, else all."""
     values = schema.get("enum")
     if isinstance(values, list):
-        return list(dict.fromkeys(_type_of(value) for value in values))
+        return list(dict.fromkeys(type_of(value) for value in values))
     types = types_of(schema) or list(_ALL)
     return [kind for kind in types if not (kind == "integer" and "number" in types)]
-
-
-def _type_of(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, str):
-        return "string"
-    # 1.0 is an integer to JSON Schema only.
-    if isinstance(value, int | float):
-        return "integer" if isinstance(value, int) else "number"
-    return "array" if isinstance(value, list) else "object"
 
 
 def _single(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:
@@ -187,7 +175,7 @@ def _single(kind: str, schema: Schema, path: Path, notes: Notes) -> Schema:
     shown |= {key: schema[key] for key in _WORDS if key in schema}
     listed = schema.get("enum")
     if isinstance(listed, list):
-        values = [value for value in listed if _type_of(value) == kind]
+        values = [value for value in listed if type_of(value) == kind]
         if kind == "string" and all(values):
             return shown | {"format": "enum", "enum": list(dict.fromkeys(values))}
         # An enum has strings only, and no empty one.

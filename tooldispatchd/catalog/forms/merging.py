@@ -9,6 +9,7 @@ from tooldispatchd.catalog.forms.rendered import Notes, Schema
 _LOWER: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 _UPPER: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _FIRST: Final = ("enum", "anyOf", "pattern", "format", "multipleOf")
+_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
 
 
 def merge(left: Schema, right: Schema) -> Schema:
@@ -53,6 +54,11 @@ def types_of(schema: Schema) -> list[str]:
     if isinstance(said, list):
         return said
     return [said] if isinstance(said, str) else []
+
+
+def type_of(value: object) -> str:
+    """Name the type of a JSON value; 1.0 is an integer to JSON Schema only."""
+    return _TYPES.get(type(value), "null")
 
 
 def types_alone(schema: Schema) -> Schema:

@@ -51,12 +51,12 @@ class CodeFiles:
 
     def note_absent(self, module: str) -> None:
         """Note the paths at which a missing module may appear."""
-        self._directories = [path for path in sys.path if os.path.isdir(path) and is_followed(path)]  # noqa: PTH112
+        self._look_up_path()
         self.stamps |= dict.fromkeys(self._candidates(module))
 
     def digests(self, modules: Iterable[str]) -> dict[str, str]:
         """Digest each of these modules with all that it imports."""
-        self._directories = [path for path in sys.path if os.path.isdir(path) and is_followed(path)]  # noqa: PTH112
+        self._look_up_path()
         for module in list(sys.modules.values()):
             # What was loaded in another way, such as libraries.
             path = getattr(module, "__file__", None)
@@ -65,6 +65,10 @@ class CodeFiles:
         reached = {module: self._reached(module) for module in dict.fromkeys(modules)}
         others = self._digests.keys() - {path for paths in reached.values() for path in paths}
         return {module: self._digest(paths | others) for module, paths in reached.items()}
+
+    def _look_up_path(self) -> None:
+        """Imports may have changed it."""
+        self._directories = [path for path in sys.path if os.path.isdir(path) and is_followed(path)]  # noqa: PTH112
 
     def _digest(self, paths: Iterable[str]) -> str:
         whole = sha256()

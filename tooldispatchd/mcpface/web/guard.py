@@ -148,8 +148,8 @@ class Guard:
         allowed = self.cors(head)
         if not allowed:
             raise RefusalError(403)
-        names = (head.get(b"access-control-request-headers") or "").lower().split(",")
-        asked = [name.strip() for name in names if name.strip().startswith(PREFIX) and TOKEN.fullmatch(name.strip())]
+        names = map(str.strip, (head.get(b"access-control-request-headers") or "").lower().split(","))
+        asked = [name for name in names if name.startswith(PREFIX) and TOKEN.fullmatch(name)]
         return [
             *allowed,
             ("Access-Control-Allow-Methods", _ALLOWED_METHODS),
